@@ -1,0 +1,16 @@
+//! Labels, annotations and finalizers that Butler writes, spelled once.
+
+/// Value of [`MANAGED_BY`] on everything that Butler owns.
+pub const BUTLER: &str = "butler";
+/// Who manages an object; Butler prunes only what carries `butler` here.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Team an object belongs to.
+pub const TEAM: &str = "butler.butlerlabs.dev/team";
+/// Where the platform's own objects live.
+pub const SYSTEM_NAMESPACE: &str = "butler-system";
+/// Where clusters without a team live, unless `ButlerConfig` names another namespace.
+pub const DEFAULT_TENANT_NAMESPACE: &str = "butler-tenants";
+/// The only `ButlerConfig` that counts.
+pub const BUTLER_CONFIG: &str = "butler";
+/// Keeps a Team until its clusters and its namespace are gone.
+pub const TEAM_FINALIZER: &str = "butler.butlerlabs.dev/team";

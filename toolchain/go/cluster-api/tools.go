@@ -1,0 +1,10 @@
+//go:build tools
+
+// Package tools names the commands built from this module, so that go.sum covers all they import.
+package tools
+
+import (
+	_ "sigs.k8s.io/cluster-api"
+	_ "sigs.k8s.io/cluster-api/bootstrap/kubeadm"
+	_ "sigs.k8s.io/cluster-api/cmd/clusterctl"
+)
