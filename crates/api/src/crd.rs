@@ -28,8 +28,27 @@ fn tidy(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
         .filter_map(|version| version.schema.as_mut());
     for schema in schemas.filter_map(|validation| validation.open_api_v3_schema.as_mut()) {
         tidy_schema(schema);
+        declare_name(schema);
     }
     crd
+}
+
+/// Declares `metadata.name`, so that a rule on the name can be reported under that field.
+fn declare_name(root: &mut JSONSchemaProps) {
+    let metadata = root
+        .properties
+        .as_mut()
+        .and_then(|map| map.get_mut("metadata"));
+    if let Some(metadata) = metadata {
+        let name = JSONSchemaProps {
+            type_: Some("string".into()),
+            ..JSONSchemaProps::default()
+        };
+        metadata
+            .properties
+            .get_or_insert_default()
+            .insert("name".into(), name);
+    }
 }
 
 /// Removes `nullable` and `title` from a schema and everything below it.

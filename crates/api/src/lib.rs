@@ -11,6 +11,7 @@
 )]
 
 pub mod butler;
+pub mod cel;
 pub mod common;
 pub mod controlplane;
 pub mod crd;
