@@ -1,4 +1,4 @@
-module butler.invalid/toolchain/kubernetes-1.35.4
+module butler.invalid/toolchain/kubernetes-1.35
 
 go 1.25.0
 

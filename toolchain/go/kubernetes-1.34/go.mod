@@ -1,4 +1,4 @@
-module butler.invalid/toolchain/kubernetes-1.34.4
+module butler.invalid/toolchain/kubernetes-1.34
 
 go 1.24.0
 
