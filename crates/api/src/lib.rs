@@ -5,6 +5,10 @@
 //! one malformed object cannot stop a watch; the newtypes are what a controller works with after `validate`.
 
 #![allow(
+    clippy::doc_markdown,
+    reason = "doc comments of fields are what kubectl explain shows, as plain text"
+)]
+#![allow(
     unreachable_pub,
     clippy::duplicated_attributes,
     reason = "both come from the code and attributes of kube-derive, not from ours"

@@ -1,0 +1,81 @@
+//! Finalizers, added and removed under the version that was seen.
+//!
+//! kube's own helper removes the finalizer as soon as a clean-up returns; ours waits over many passes and
+//! decides in the plan, so these two writes are all that is needed.
+
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    apply::{Applicable, full_name},
+    error::ApiError,
+};
+
+#[derive(Debug, Serialize)]
+struct Change {
+    metadata: Metadata,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    /// Refuses the write when somebody changed the object, and its list of finalizers, since.
+    resource_version: Option<String>,
+    finalizers: Vec<String>,
+}
+
+/// Whether the object carries this finalizer.
+pub fn has<K: Resource>(object: &K, finalizer: &str) -> bool {
+    object.finalizers().iter().any(|held| held == finalizer)
+}
+
+/// Adds the finalizer.
+pub async fn add<K: Applicable + Clone + DeserializeOwned>(
+    api: &Api<K>,
+    object: &K,
+    finalizer: &str,
+) -> Result<(), ApiError> {
+    let mut finalizers = object.finalizers().to_vec();
+    finalizers.push(finalizer.to_owned());
+    write(api, object, finalizers, "add a finalizer to").await
+}
+
+/// Removes the finalizer.
+pub async fn remove<K: Applicable + Clone + DeserializeOwned>(
+    api: &Api<K>,
+    object: &K,
+    finalizer: &str,
+) -> Result<(), ApiError> {
+    let finalizers = object
+        .finalizers()
+        .iter()
+        .filter(|held| *held != finalizer)
+        .cloned()
+        .collect();
+    write(api, object, finalizers, "remove a finalizer from").await
+}
+
+async fn write<K: Applicable + Clone + DeserializeOwned>(
+    api: &Api<K>,
+    object: &K,
+    finalizers: Vec<String>,
+    verb: &'static str,
+) -> Result<(), ApiError> {
+    let change = Change {
+        metadata: Metadata {
+            resource_version: object.resource_version(),
+            finalizers,
+        },
+    };
+    api.patch(
+        &object.name_any(),
+        &PatchParams::default(),
+        &Patch::Merge(&change),
+    )
+    .await
+    .map_err(ApiError::of(verb, &K::kind(&()), &full_name(object)))?;
+    Ok(())
+}

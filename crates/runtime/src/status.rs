@@ -1,0 +1,72 @@
+//! Reporting: the status of an object, written only when it says something new.
+
+use std::fmt::Debug;
+
+use kube::{
+    Api, ResourceExt,
+    api::{DynamicObject, Patch, PatchParams},
+    core::ApiResource,
+};
+use serde::Serialize;
+
+use crate::{
+    apply::{Applicable, Applier, Outcome, full_name},
+    error::ApiError,
+};
+
+/// Exactly what is sent: nothing of the object but its identity and its status.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report<'a, S> {
+    api_version: String,
+    kind: String,
+    metadata: Identity,
+    status: &'a S,
+}
+
+/// The UID makes a report about a deleted object fail instead of landing on its successor of the same name.
+#[derive(Debug, Serialize)]
+struct Identity {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uid: Option<String>,
+}
+
+/// Writes `next` as the status of `object` unless `held` says the same already.
+pub async fn report<K: Applicable, S: Serialize + PartialEq + Debug + Sync>(
+    applier: &Applier,
+    object: &K,
+    held: Option<&S>,
+    next: &S,
+) -> Result<Outcome, ApiError> {
+    if held == Some(next) {
+        return Ok(Outcome::Unchanged);
+    }
+    let body = Report {
+        api_version: K::api_version(&()).into_owned(),
+        kind: K::kind(&()).into_owned(),
+        metadata: Identity {
+            name: object.name_any(),
+            namespace: object.namespace(),
+            uid: object.uid(),
+        },
+        status: next,
+    };
+    let resource = ApiResource::erase::<K>(&());
+    let client = applier.client().clone();
+    let api: Api<DynamicObject> = match object.namespace() {
+        Some(namespace) => Api::namespaced_with(client, &namespace, &resource),
+        None => Api::all_with(client, &resource),
+    };
+    let params = PatchParams::apply(applier.manager()).force();
+    api.patch_status(&object.name_any(), &params, &Patch::Apply(&body))
+        .await
+        .map_err(ApiError::of(
+            "report the status of",
+            &K::kind(&()),
+            &full_name(object),
+        ))?;
+    Ok(Outcome::Written)
+}

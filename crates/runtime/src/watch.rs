@@ -1,0 +1,227 @@
+//! Watches: one per kind and process, slim, shared by everybody who wants to know.
+//!
+//! kube's shared streams tell subscribers of objects that appear or change, not of those that go. Counting
+//! and releasing need the going as well, so the fan-out is here; store and watcher are kube's.
+
+use std::{
+    collections::HashMap,
+    fmt::Debug,
+    hash::Hash,
+    sync::{Arc, Mutex},
+};
+
+use futures::{Stream, StreamExt, TryStreamExt, future};
+use kube::{
+    Api, Resource, ResourceExt,
+    api::ObjectMeta,
+    runtime::{
+        WatchStreamExt,
+        reflector::{ObjectRef, Store, store::Writer},
+        watcher,
+    },
+};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::{
+    sync::lock,
+    task::{self, Task},
+};
+
+/// A kind that can be watched.
+pub trait Watchable:
+    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+{
+}
+impl<K> Watchable for K where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+{
+}
+
+/// What happened to an object.
+#[derive(Debug)]
+pub enum Change<K> {
+    /// It is there, new or changed.
+    Present(Arc<K>),
+    /// It is gone; this is how it was last seen.
+    Gone(Arc<K>),
+}
+
+impl<K> Clone for Change<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Present(object) => Self::Present(Arc::clone(object)),
+            Self::Gone(object) => Self::Gone(Arc::clone(object)),
+        }
+    }
+}
+
+impl<K> Change<K> {
+    /// The object, there or gone.
+    pub fn object(&self) -> &Arc<K> {
+        match self {
+            Self::Present(object) | Self::Gone(object) => object,
+        }
+    }
+}
+
+/// One watch of one kind: a store of what is there, and a stream of changes for each subscriber.
+pub struct Feed<K: Watchable>
+where
+    K::DynamicType: Hash + Eq,
+{
+    store: Store<K>,
+    subscribers: Subscribers<K>,
+    _driver: Task,
+}
+
+type Subscribers<K> = Arc<Mutex<Vec<UnboundedSender<Change<K>>>>>;
+
+impl<K: Watchable> Feed<K> {
+    /// Starts watching; the watch ends when the feed is dropped.
+    pub fn start(api: Api<K>, config: watcher::Config) -> Self {
+        let writer = Writer::<K>::default();
+        let store = writer.as_reader();
+        let subscribers: Subscribers<K> = Arc::default();
+        let events = watcher(api, config.streaming_lists())
+            .default_backoff()
+            .modify(|object| strip(object.meta_mut()));
+        let name = format!("watch {}", K::plural(&()));
+        let driver = task::spawn(
+            &name,
+            drive(events, writer, store.clone(), Arc::clone(&subscribers)),
+        );
+        Self {
+            store,
+            subscribers,
+            _driver: driver,
+        }
+    }
+
+    /// What is there.
+    pub fn store(&self) -> Store<K> {
+        self.store.clone()
+    }
+
+    /// One object, if it is there. The namespace of cluster-scoped kinds is `None`.
+    pub fn get(&self, namespace: Option<&str>, name: &str) -> Option<Arc<K>> {
+        let mut key = ObjectRef::new(name);
+        if let Some(namespace) = namespace {
+            key = key.within(namespace);
+        }
+        self.store.get(&key)
+    }
+
+    /// Waits until the first list is complete.
+    pub async fn ready(&self) {
+        // The writer lives as long as the driver, which lives as long as `self`.
+        if let Err(error) = self.store.wait_until_ready().await {
+            tracing::error!(kind = %K::kind(&()), %error, "a watch ended before its first list");
+            future::pending::<()>().await;
+        }
+    }
+
+    /// Everything that is there now, then every change.
+    pub fn subscribe(&self) -> impl Stream<Item = Change<K>> + Send + use<K> {
+        let (sender, receiver) = unbounded_channel();
+        let mut subscribers = lock(&self.subscribers);
+        for object in self.store.state() {
+            // The receiver is held right here.
+            let _ = sender.send(Change::Present(object));
+        }
+        subscribers.push(sender);
+        receive(receiver)
+    }
+
+    /// Only the objects that are there, as `Controller::for_shared_stream` wants them.
+    pub fn present(&self) -> impl Stream<Item = Arc<K>> + Send + use<K> {
+        self.subscribe().filter_map(|change| {
+            future::ready(match change {
+                Change::Present(object) => Some(object),
+                Change::Gone(_) => None,
+            })
+        })
+    }
+}
+
+fn receive<K: Watchable>(
+    receiver: UnboundedReceiver<Change<K>>,
+) -> impl Stream<Item = Change<K>> + Send {
+    futures::stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.map(|change| (change, receiver))
+    })
+}
+
+/// Drops what no controller reads and what costs most of an object's memory.
+fn strip(metadata: &mut ObjectMeta) {
+    metadata.managed_fields = None;
+    if let Some(annotations) = &mut metadata.annotations {
+        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+    }
+}
+
+async fn drive<K: Watchable>(
+    events: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send,
+    mut writer: Writer<K>,
+    store: Store<K>,
+    subscribers: Subscribers<K>,
+) {
+    let events = events.inspect_err(|error| {
+        tracing::warn!(kind = %K::kind(&()), %error, "a watch failed and starts again");
+    });
+    let mut events = std::pin::pin!(events.filter_map(|event| future::ready(event.ok())));
+    while let Some(event) = events.next().await {
+        let mut subscribers = lock(&subscribers);
+        let before = held_before(&store, &event);
+        writer.apply_watcher_event(&event);
+        for change in changes(&store, &event, before) {
+            subscribers.retain(|subscriber| subscriber.send(change.clone()).is_ok());
+        }
+    }
+}
+
+/// What the store held before the event, as far as it is needed to tell what went away.
+fn held_before<K: Watchable>(
+    store: &Store<K>,
+    event: &watcher::Event<K>,
+) -> HashMap<ObjectRef<K>, Arc<K>> {
+    match event {
+        watcher::Event::InitDone => store
+            .state()
+            .into_iter()
+            .map(|object| (ObjectRef::from_obj(&*object), object))
+            .collect(),
+        watcher::Event::Apply(_)
+        | watcher::Event::Delete(_)
+        | watcher::Event::Init
+        | watcher::Event::InitApply(_) => HashMap::new(),
+    }
+}
+
+/// The changes that an event means. A fresh list says what is there; what it leaves out is gone, and what
+/// it repeats unchanged is no news.
+fn changes<K: Watchable>(
+    store: &Store<K>,
+    event: &watcher::Event<K>,
+    mut before: HashMap<ObjectRef<K>, Arc<K>>,
+) -> Vec<Change<K>> {
+    match event {
+        watcher::Event::Apply(object) => {
+            let held = store.get(&ObjectRef::from_obj(object));
+            held.map(Change::Present).into_iter().collect()
+        }
+        watcher::Event::Delete(object) => vec![Change::Gone(Arc::new(object.clone()))],
+        watcher::Event::Init | watcher::Event::InitApply(_) => Vec::new(),
+        watcher::Event::InitDone => {
+            let mut changes = Vec::new();
+            for object in store.state() {
+                let old = before.remove(&ObjectRef::from_obj(&*object));
+                if old.is_none_or(|old| old.resource_version() != object.resource_version()) {
+                    changes.push(Change::Present(object));
+                }
+            }
+            changes.extend(before.into_values().map(Change::Gone));
+            changes
+        }
+    }
+}
