@@ -46,6 +46,13 @@ pub fn apart(a: &str, b: &str) -> String {
     )
 }
 
+/// A quantity that may be written as a number or as text, as something that can be compared.
+///
+/// Only for fields that [`crate::schema::quantity`] accepts.
+pub fn amount(quantity: &str) -> String {
+    format!("(type({quantity}) == int ? quantity('0').add({quantity}) : quantity({quantity}))")
+}
+
 /// A required field of `self` that keeps the value it was created with.
 pub fn immutable(field: &str) -> Rule {
     Rule::new(format!("self.{field} == oldSelf.{field}"))

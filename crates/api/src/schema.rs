@@ -90,6 +90,87 @@ pub fn url(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "maxLength": 2048, "pattern": "^https?://" })
 }
 
+/// A host name, or a pattern for one label of it such as `*.k8s.example.com`.
+pub fn host_pattern(_: &mut SchemaGenerator) -> Schema {
+    text(
+        253,
+        r"self == '' || self.matches('^([*][.])?[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",
+        "must be a host name such as *.k8s.example.com",
+    )
+}
+
+/// An object in a namespace, written `namespace/name`.
+pub fn namespaced_name(_: &mut SchemaGenerator) -> Schema {
+    text(
+        317,
+        r"self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+        "must be written as namespace/name",
+    )
+}
+
+/// An e-mail address.
+pub fn email(_: &mut SchemaGenerator) -> Schema {
+    text(
+        254,
+        r"self.matches('^[^@ ]+@[^@ ]+$')",
+        "must be an e-mail address such as ada@example.com",
+    )
+}
+
+/// Where a Helm chart comes from: an HTTP repository or an OCI registry.
+pub fn chart_repository(_: &mut SchemaGenerator) -> Schema {
+    text(
+        2048,
+        r"self.matches('^(https?|oci)://[^ /]+')",
+        "must be the address of a chart repository, starting with https://, http:// or oci://",
+    )
+}
+
+/// The version of a chart; empty means the same as leaving it out.
+pub fn chart_version(_: &mut SchemaGenerator) -> Schema {
+    text(
+        128,
+        r"self == '' || self.matches('^v?[0-9]+([.][0-9]+){0,2}([-+][0-9A-Za-z.+-]+)?$')",
+        "must be one chart version such as 1.17.0 or v1.16.2, not a range",
+    )
+}
+
+/// The name of a Helm release.
+pub fn release_name(_: &mut SchemaGenerator) -> Schema {
+    text(
+        253,
+        r"self.size() <= 53 && self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+        "must be a Helm release name: at most 53 lower-case letters, digits, dots and dashes",
+    )
+}
+
+/// A public key as OpenSSH writes it.
+pub fn ssh_public_key(_: &mut SchemaGenerator) -> Schema {
+    text(
+        8192,
+        r"self.matches('^(ssh|ecdsa|sk)-[^ ]+ [A-Za-z0-9+/=]+( .*)?$')",
+        "must be one OpenSSH public key such as: ssh-ed25519 AAAAC3... ada@laptop",
+    )
+}
+
+/// The address of a Git repository.
+pub fn git_url(_: &mut SchemaGenerator) -> Schema {
+    text(
+        2048,
+        r"self.matches('^((https?|ssh|git)://[^ ]+|[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[^ ]+)$')",
+        "must be the address of a Git repository, such as https://git.example.com/app.git or git@git.example.com:app.git",
+    )
+}
+
+/// A string of bounded length with one rule and what to say when it is broken.
+pub fn text(max_length: u32, rule: &str, message: &str) -> Schema {
+    json_schema!({
+        "type": "string",
+        "maxLength": max_length,
+        "x-kubernetes-validations": [{ "rule": rule, "message": message }],
+    })
+}
+
 /// A moment in time (RFC 3339).
 pub fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "format": "date-time" })
