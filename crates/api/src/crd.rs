@@ -35,20 +35,18 @@ fn tidy(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
 
 /// Declares `metadata.name`, so that a rule on the name can be reported under that field.
 fn declare_name(root: &mut JSONSchemaProps) {
-    let metadata = root
+    let declared = |kind: &str| JSONSchemaProps {
+        type_: Some(kind.into()),
+        ..JSONSchemaProps::default()
+    };
+    let properties = root.properties.get_or_insert_default();
+    let metadata = properties
+        .entry("metadata".into())
+        .or_insert_with(|| declared("object"));
+    metadata
         .properties
-        .as_mut()
-        .and_then(|map| map.get_mut("metadata"));
-    if let Some(metadata) = metadata {
-        let name = JSONSchemaProps {
-            type_: Some("string".into()),
-            ..JSONSchemaProps::default()
-        };
-        metadata
-            .properties
-            .get_or_insert_default()
-            .insert("name".into(), name);
-    }
+        .get_or_insert_default()
+        .insert("name".into(), declared("string"));
 }
 
 /// Removes `nullable` and `title` from a schema and everything below it.
