@@ -65,6 +65,24 @@ pub struct ResourceAmounts {
     pub memory: Option<IntOrString>,
 }
 
+/// What the containers of a hosted control plane ask for, and the most they may use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ControlPlaneResources {
+    /// Of kube-apiserver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_server: Option<ResourceRequests>,
+    /// Of kube-controller-manager.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller_manager: Option<ResourceRequests>,
+    /// Of kube-scheduler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<ResourceRequests>,
+    /// Of konnectivity-server, which carries traffic from the API server to the nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub konnectivity: Option<ResourceRequests>,
+}
+
 /// What a container asks for, and the most it may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceRequests {
@@ -109,6 +127,8 @@ pub enum InfrastructureProvider {
     Aws,
     /// Google Cloud.
     Gcp,
+    /// VMware vSphere.
+    Vsphere,
     /// This machine.
     #[default]
     Local,

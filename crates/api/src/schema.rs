@@ -5,7 +5,7 @@
 //! Every string has a maximum length: the API server multiplies it into the cost of CEL rules.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A Kubernetes name of at most 63 characters (RFC 1123 label).
 pub fn dns_label(_: &mut SchemaGenerator) -> Schema {
@@ -70,10 +70,49 @@ pub fn quantity(_: &mut SchemaGenerator) -> Schema {
         "anyOf": [{ "type": "integer" }, { "type": "string" }],
         "maxLength": 32,
         "x-kubernetes-validations": [{
-            "rule": "type(self) == int ? self >= 0 : isQuantity(self) && quantity(self).isGreaterThan(quantity('-1'))",
-            "message": "must be a quantity that is not negative, such as 4, 500m or 16Gi",
+            // A bare number must fit `IntOrString`, or no typed watch could read the object.
+            "rule": "type(self) == int ? self >= 0 && self <= 2147483647 : isQuantity(self) && quantity(self).compareTo(quantity('0')) >= 0",
+            "message": "must be a quantity that is not negative, such as 4, 500m or 16Gi; quote numbers above 2147483647",
         }],
     })
+}
+
+/// A [`quantity`] with a lower limit; `what` names it in the message.
+pub fn quantity_of_at_least(least: &str, what: &str) -> Schema {
+    let amount = crate::cel::amount("self");
+    with_rule(
+        quantity(&mut SchemaGenerator::default()),
+        &format!(
+            "!(type(self) == int || isQuantity(self)) || {amount}.compareTo(quantity('{least}')) >= 0"
+        ),
+        &format!("{what} must be at least {least}"),
+    )
+}
+
+/// A schema with one rule more.
+pub fn with_rule(mut schema: Schema, rule: &str, message: &str) -> Schema {
+    let rules = schema
+        .ensure_object()
+        .entry("x-kubernetes-validations")
+        .or_insert_with(|| json!([]));
+    if let Value::Array(rules) = rules {
+        rules.push(json!({ "rule": rule, "message": message }));
+    }
+    schema
+}
+
+/// The host name or address of a server, without a port.
+pub fn host(_: &mut SchemaGenerator) -> Schema {
+    text(
+        253,
+        r"isIP(self) || self.matches('^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*$')",
+        "must be a host name or an IP address, without a port",
+    )
+}
+
+/// Host names or addresses of at most 16 servers.
+pub fn hosts(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "maxItems": 16, "items": host(generator) })
 }
 
 /// A length of time such as `90s`, `10m` or `1h30m`.
