@@ -53,22 +53,30 @@ pub fn amount(quantity: &str) -> String {
     format!("(type({quantity}) == int ? quantity('0').add({quantity}) : quantity({quantity}))")
 }
 
+/// How a field is written in CEL, which keeps some words for itself.
+fn escaped(field: &str) -> String {
+    match field {
+        "namespace" | "package" | "import" | "function" => format!("__{field}__"),
+        _ => field.to_owned(),
+    }
+}
+
 /// A required field of `self` that keeps the value it was created with.
 pub fn immutable(field: &str) -> Rule {
-    Rule::new(format!("self.{field} == oldSelf.{field}"))
+    let path = escaped(field);
+    Rule::new(format!("self.{path} == oldSelf.{path}"))
         .message(&*format!("{field} cannot be changed after creation"))
         .field_path(format!(".{field}"))
 }
 
 /// An optional field of `self` that is never added, changed or removed after creation.
 pub fn immutable_optional(field: &str) -> Rule {
+    let path = escaped(field);
     Rule::new(format!(
-        "has(self.{field}) == has(oldSelf.{field}) \
-         && (!has(self.{field}) || self.{field} == oldSelf.{field})"
+        "has(self.{path}) == has(oldSelf.{path}) \
+         && (!has(self.{path}) || self.{path} == oldSelf.{path})"
     ))
-    .message(&*format!(
-        "{field} cannot be added, changed or removed after creation"
-    ))
+    .message(&*format!("{field} cannot be added, changed or removed after creation"))
     .field_path(format!(".{field}"))
 }
 

@@ -3,11 +3,46 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_core::CustomResourceExt;
 
+pub mod addon_definition;
+pub mod identity_provider;
+pub mod image_sync;
+pub mod ip_allocation;
+pub mod load_balancer_request;
+pub mod machine_request;
+pub mod management_addon;
 pub mod network_pool;
+pub mod tenant_addon;
+pub mod user;
+pub mod workspace;
+pub mod workspace_template;
 
+pub use addon_definition::AddonDefinition;
+pub use identity_provider::IdentityProvider;
+pub use image_sync::ImageSync;
+pub use ip_allocation::IPAllocation;
+pub use load_balancer_request::LoadBalancerRequest;
+pub use machine_request::MachineRequest;
+pub use management_addon::ManagementAddon;
 pub use network_pool::NetworkPool;
+pub use tenant_addon::TenantAddon;
+pub use user::User;
+pub use workspace::Workspace;
+pub use workspace_template::WorkspaceTemplate;
 
 /// The definitions of this group's kinds.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    vec![NetworkPool::crd()]
+    vec![
+        AddonDefinition::crd(),
+        IPAllocation::crd(),
+        IdentityProvider::crd(),
+        ImageSync::crd(),
+        LoadBalancerRequest::crd(),
+        MachineRequest::crd(),
+        ManagementAddon::crd(),
+        NetworkPool::crd(),
+        TenantAddon::crd(),
+        User::crd(),
+        Workspace::crd(),
+        WorkspaceTemplate::crd(),
+    ]
 }

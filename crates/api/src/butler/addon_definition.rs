@@ -1,0 +1,226 @@
+//! `AddonDefinition`: an entry of the addon catalogue. It describes a chart and installs nothing by itself.
+
+use kube_derive::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::cel;
+
+/// A chart that clusters can install by a short name.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "butler.butlerlabs.dev",
+    version = "v1alpha1",
+    kind = "AddonDefinition",
+    plural = "addondefinitions",
+    shortname = "ad",
+    shortname = "adddef",
+    category = "butler",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "An entry of the addon catalogue: a Helm chart that clusters can install by a short name.",
+    crates(kube_core = "::kube_core", kube = "::kube_derive"),
+    attr = "x_kube(crates(kube_core = \"::kube_core\"))",
+    validation = cel::name_at_most(53, "it names the Helm release where no releaseName is given"),
+    validation = Rule::new("!has(self.spec.dependsOn) || !(self.metadata.name in self.spec.dependsOn)")
+        .message("an addon cannot depend on itself")
+        .field_path(".spec.dependsOn"),
+    printcolumn(name = "Display Name", type_ = "string", json_path = ".spec.displayName"),
+    printcolumn(name = "Category", type_ = "string", json_path = ".spec.category"),
+    printcolumn(name = "Chart", type_ = "string", json_path = ".spec.chart.name"),
+    printcolumn(
+        name = "Version",
+        type_ = "string",
+        json_path = ".spec.chart.defaultVersion"
+    ),
+    printcolumn(name = "Platform", type_ = "boolean", json_path = ".spec.platform"),
+    printcolumn(
+        name = "Repository",
+        type_ = "string",
+        json_path = ".spec.chart.repository",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[x_kube(crates(kube_core = "::kube_core"))]
+#[serde(rename_all = "camelCase")]
+pub struct AddonDefinitionSpec {
+    /// Name for people, such as `Argo CD`.
+    #[schemars(length(min = 1, max = 64))]
+    pub display_name: String,
+    /// What the addon is for, in a sentence or two.
+    #[schemars(length(min = 1, max = 512))]
+    pub description: String,
+    /// The shelf of the catalogue it stands on.
+    pub category: AddonCategory,
+    /// The chart and its versions.
+    pub chart: AddonChart,
+    /// How the chart is installed where a user says nothing else.
+    #[serde(default)]
+    pub defaults: AddonDefaults,
+    /// Whether the addon belongs to every cluster, so that users cannot remove it. Defaults to false.
+    #[serde(default)]
+    pub platform: bool,
+    /// Which layer a GitOps export puts it in: infrastructure comes before apps. Defaults to infrastructure
+    /// for platform addons and to apps for all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<AddonTier>,
+    /// Names of addons that must be healthy before this one is installed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 32),
+        inner(length(min = 1, max = 253)),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub depends_on: Vec<String>,
+    /// An emoji for lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 8))]
+    pub icon: Option<String>,
+    /// An SVG picture in base64, at most 128 KiB. Shown in place of the emoji.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 131_072), regex(pattern = "^[A-Za-z0-9+/=]*$"))]
+    pub icon_data: Option<String>,
+    /// Where to read more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub links: Option<AddonLinks>,
+    /// Who looks after this entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maintainer: Option<AddonMaintainer>,
+}
+
+/// The shelves of the catalogue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "the words speak for themselves")]
+pub enum AddonCategory {
+    Cni,
+    Loadbalancer,
+    Storage,
+    Certmanager,
+    Ingress,
+    Observability,
+    Backup,
+    Gitops,
+    Security,
+    Dns,
+    Database,
+    Messaging,
+    ServiceMesh,
+    #[default]
+    Other,
+}
+
+/// The layers of a GitOps export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AddonTier {
+    /// What other things stand on.
+    Infrastructure,
+    /// Everything else.
+    Apps,
+}
+
+/// A chart and its versions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(
+    crates(kube_core = "::kube_core"),
+    validation = Rule::new("self.defaultVersion != ''")
+        .message("the catalogue must say which version is installed by default")
+        .field_path(".defaultVersion")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct AddonChart {
+    /// Address of the chart repository: `https://`, `http://` or `oci://`.
+    #[schemars(schema_with = "crate::schema::chart_repository")]
+    pub repository: String,
+    /// Name of the chart in the repository.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Version that is installed where a user names none, such as `1.17.0`.
+    #[schemars(schema_with = "crate::schema::chart_version")]
+    pub default_version: String,
+    /// Further versions that users may choose.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "chart_versions")]
+    pub available_versions: Vec<String>,
+}
+
+fn chart_versions(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "array",
+        "maxItems": 64,
+        "x-kubernetes-list-type": "set",
+        "items": crate::schema::chart_version(generator),
+    })
+}
+
+/// How a chart is installed where a user says nothing else.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AddonDefaults {
+    /// Namespace to install into. Defaults to the name of this definition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::dns_label")]
+    pub namespace: Option<String>,
+    /// Name of the Helm release. Defaults to the name of this definition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::release_name")]
+    pub release_name: Option<String>,
+    /// Whether the namespace is created when it is missing. Defaults to true.
+    pub create_namespace: bool,
+    /// How long an installation may take before it counts as failed. Defaults to `10m`.
+    #[schemars(schema_with = "crate::schema::duration")]
+    pub timeout: String,
+    /// Helm values; those of an installation are laid over them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::free_form")]
+    pub values: Option<Value>,
+}
+
+impl Default for AddonDefaults {
+    fn default() -> Self {
+        Self {
+            namespace: None,
+            release_name: None,
+            create_namespace: true,
+            timeout: "10m".into(),
+            values: None,
+        }
+    }
+}
+
+/// Where to read more about an addon.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AddonLinks {
+    /// Its manual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::url")]
+    pub documentation: Option<String>,
+    /// Its home page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::url")]
+    pub homepage: Option<String>,
+    /// Its source code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::url")]
+    pub source: Option<String>,
+}
+
+/// Who looks after a catalogue entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AddonMaintainer {
+    /// Name of a person or a team.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub name: Option<String>,
+    /// Where to write to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::email")]
+    pub email: Option<String>,
+}

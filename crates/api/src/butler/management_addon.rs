@@ -1,0 +1,111 @@
+//! `ManagementAddon`: an addon of the catalogue, installed on the management cluster.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube_derive::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{cel, common::HelmRelease};
+
+/// What is installed on the management cluster, and how.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "butler.butlerlabs.dev",
+    version = "v1alpha1",
+    kind = "ManagementAddon",
+    plural = "managementaddons",
+    shortname = "ma",
+    shortname = "maddon",
+    category = "butler",
+    status = "ManagementAddonStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "An addon of the catalogue, installed on the management cluster.",
+    crates(kube_core = "::kube_core", kube = "::kube_derive"),
+    attr = "x_kube(crates(kube_core = \"::kube_core\"))",
+    validation = cel::name_at_most(53, "it names the Helm release"),
+    printcolumn(name = "Addon", type_ = "string", json_path = ".spec.addon"),
+    printcolumn(name = "Version", type_ = "string", json_path = ".spec.version"),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(
+        name = "Installed",
+        type_ = "string",
+        json_path = ".status.installedVersion"
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.message",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[x_kube(crates(kube_core = "::kube_core"), validation = cel::immutable("addon"))]
+#[serde(rename_all = "camelCase")]
+pub struct ManagementAddonSpec {
+    /// Name of the AddonDefinition. It cannot be changed: delete this object and create another.
+    #[schemars(schema_with = "crate::schema::object_name")]
+    pub addon: String,
+    /// Version of the chart. Defaults to the default version of the catalogue, which may move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::chart_version")]
+    pub version: Option<String>,
+    /// Helm values, laid over those of the catalogue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::free_form")]
+    pub values: Option<Value>,
+    /// Leaves the release alone while true. Defaults to false.
+    #[serde(default)]
+    pub paused: bool,
+}
+
+/// What happened to the addon.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ManagementAddonStatus {
+    /// The generation this status speaks about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Ready, Progressing and Degraded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// Where the addon is in its life, in one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<ManagementAddonPhase>,
+    /// What is going on, or what went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Version that runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub installed_version: Option<String>,
+    /// Version that was last tried, whether it worked or not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_attempted_version: Option<String>,
+    /// The Helm release behind it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub helm_release: Option<HelmRelease>,
+}
+
+/// The life of an addon on the management cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ManagementAddonPhase {
+    /// Seen, nothing done yet.
+    #[default]
+    Pending,
+    /// The first installation runs.
+    Installing,
+    /// Runs as asked for.
+    Installed,
+    /// Another version or other values are being rolled out.
+    Upgrading,
+    /// The last attempt failed; it is tried again.
+    Failed,
+    /// Being removed.
+    Uninstalling,
+}
