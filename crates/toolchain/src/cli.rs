@@ -14,7 +14,9 @@ use indicatif::HumanBytes;
 use crate::{
     manifest::Group,
     progress,
-    toolchain::{ArtifactStatus, Error, Name, Selection, State, Toolchain},
+    selection::{Name, Selection},
+    status::{ArtifactStatus, State},
+    toolchain::{Error, Toolchain},
 };
 
 /// What the command can do.
@@ -77,11 +79,13 @@ pub fn run(command: &Command) -> Result<(), CommandError> {
             Ok(())
         }
         Command::Status => {
-            let mut text = table(&toolchain.status());
+            print(&table(&toolchain.status()))?;
+            // Apart, because it has to look at several hundred thousand files.
             let build = HumanBytes(disk_usage(&toolchain.build_folder()));
             let folder = toolchain.folder().display();
-            let _ = writeln!(text, "build caches: {build}\nfolder: {folder}");
-            print(&text)
+            print(&format!(
+                "build caches: {build} (`prune` removes them)\nfolder: {folder}\n"
+            ))
         }
         Command::Verify => {
             let statuses = toolchain.verify()?;
@@ -190,4 +194,80 @@ fn disk_usage(folder: &Path) -> u64 {
         }
     }
     total
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(subcommand)]
+        command: Command,
+    }
+
+    fn selection(arguments: &[&str]) -> Option<Selection> {
+        let arguments = ["toolchain", "install"].iter().chain(arguments);
+        match Program::try_parse_from(arguments).ok()?.command {
+            Command::Install(install) => Some(install.selection()),
+            Command::Status | Command::Verify | Command::Prune => None,
+        }
+    }
+
+    #[test]
+    fn arguments_select_groups_or_names() {
+        assert_eq!(selection(&[]), Some(Selection::All));
+        assert_eq!(
+            selection(&["--group", "test"]),
+            Some(Selection::Group(Group::Test))
+        );
+        let names = ["etcd", "kubectl@v1.34.4"].map(|name| name.parse().unwrap());
+        assert_eq!(
+            selection(&["etcd", "kubectl@v1.34.4"]),
+            Some(Selection::Named(names.into()))
+        );
+        for refused in [
+            &["--group", "test", "etcd"][..],
+            &["--group", "most"],
+            &["etcd@newest"],
+        ] {
+            assert_eq!(selection(refused), None, "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn the_table_shows_every_state() {
+        let status = |name: &str, state| ArtifactStatus {
+            component: "kubernetes".into(),
+            version: "v1.35.4".parse().unwrap(),
+            name: name.into(),
+            group: Group::Test,
+            state,
+        };
+        let installed = State::Installed(crate::status::InstalledArtifact {
+            component: "kubernetes".into(),
+            version: "v1.35.4".parse().unwrap(),
+            name: "kubectl".into(),
+            path: "/cache/kubectl".into(),
+            origin: crate::receipt::Origin::Path {
+                path: "/usr/bin/kubectl".into(),
+            },
+            size: 3 << 20,
+        });
+        let text = table(&[
+            status("kubectl", installed),
+            status("kubelet", State::Missing),
+            status("kubeadm", State::Untrusted("it is short".into())),
+        ]);
+        assert_eq!(
+            text,
+            "COMPONENT   VERSION  NAME     GROUP  SIZE      SOURCE\n\
+             kubernetes  v1.35.4  kubectl  test   3.00 MiB  /usr/bin/kubectl\n\
+             kubernetes  v1.35.4  kubelet  test   -         not installed\n\
+             kubernetes  v1.35.4  kubeadm  test   -         not trusted: it is short\n\
+             installed: 3.00 MiB\n"
+        );
+    }
 }

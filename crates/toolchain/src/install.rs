@@ -3,14 +3,17 @@
 //! One installer per component works at a time, over all processes; whoever comes second finds the work done.
 
 use std::{
+    collections::HashSet,
     fs, io,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
 };
 
 use futures::future::join_all;
-use reqwest::Url;
 
 use crate::{
     cache::{Cache, CacheError, Held},
@@ -24,6 +27,7 @@ use crate::{
         archive,
         download::Downloader,
         gobuild::Go,
+        mirror::mirrored,
         path::{self, reports},
         with_causes,
     },
@@ -63,6 +67,8 @@ pub(crate) struct Installer<'a> {
     progress: &'a dyn Progress,
     downloader: Downloader,
     builds: AtomicUsize,
+    /// Reasons already told: one unreachable host concerns many artifacts.
+    told: Mutex<HashSet<String>>,
 }
 
 /// A file ready to be put in place.
@@ -84,6 +90,7 @@ impl<'a> Installer<'a> {
             progress,
             downloader,
             builds: AtomicUsize::new(0),
+            told: Mutex::default(),
         }
     }
 
@@ -168,10 +175,7 @@ impl<'a> Installer<'a> {
                     return Ok(());
                 }
                 Err(reason) => {
-                    self.progress.tell(&Event::FellThrough {
-                        item: &item,
-                        reason: &reason,
-                    });
+                    self.tell_fell_through(&item, &reason);
                     note_failure(&mut facts, &step, reason);
                 }
             }
@@ -185,6 +189,13 @@ impl<'a> Installer<'a> {
             origin: &origin,
             size: receipt.size(),
         });
+    }
+
+    fn tell_fell_through(&self, item: &str, reason: &str) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.insert(reason.to_owned()) {
+            self.progress.tell(&Event::FellThrough { item, reason });
+        }
     }
 
     fn first_facts(&self, component: &Component, artifact: &Artifact) -> Facts {
@@ -255,11 +266,14 @@ impl<'a> Installer<'a> {
             .download
             .as_ref()
             .and_then(|it| it.member.as_deref());
-        self.progress.tell(&Event::Started {
-            item: &item,
-            action: "downloading",
-        });
+        let started = AtomicBool::new(false);
         let moved = |done, all| {
+            if !started.swap(true, Ordering::Relaxed) {
+                self.progress.tell(&Event::Started {
+                    item: &item,
+                    action: "downloading",
+                });
+            }
             let bytes = Some((done, all));
             self.progress.tell(&Event::Moved {
                 item: &item,
@@ -371,19 +385,6 @@ fn note_failure(facts: &mut Facts, step: &Step, reason: String) {
     }
 }
 
-/// The same files on a mirror, which keeps them below the name of the host they were copied from.
-fn mirrored(mirror: &str, place: &Place) -> Option<Place> {
-    let base = mirror.trim_end_matches('/');
-    let on_mirror = |url: &str| {
-        let url = Url::parse(url).ok()?;
-        Some(format!("{base}/{}{}", url.host_str()?, url.path()))
-    };
-    Some(Place {
-        url: on_mirror(&place.url)?,
-        checksum_url: on_mirror(&place.checksum_url)?,
-    })
-}
-
 fn link(program: &Path, stage: &Path, artifact: &Artifact) -> Result<Delivery, String> {
     let staged = stage.join(&artifact.name);
     symlink(program, &staged)
@@ -414,26 +415,5 @@ async fn check_report(
             .await
             .map_err(|reason| format!("what was delivered {reason}")),
         Kind::Binary { report: None, .. } | Kind::Tree { .. } => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mirror_keeps_files_below_the_name_of_their_host() {
-        let place = Place {
-            url: "https://dl.example.org/v1/bin/tool".into(),
-            checksum_url: "https://dl.example.org/v1/bin/tool.sha256".into(),
-        };
-        let expected = Place {
-            url: "http://127.0.0.1:9/files/dl.example.org/v1/bin/tool".into(),
-            checksum_url: "http://127.0.0.1:9/files/dl.example.org/v1/bin/tool.sha256".into(),
-        };
-        assert_eq!(
-            mirrored("http://127.0.0.1:9/files/", &place),
-            Some(expected)
-        );
     }
 }

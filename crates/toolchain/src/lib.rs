@@ -13,8 +13,10 @@ mod modules;
 pub mod plan;
 pub mod progress;
 mod receipt;
+mod selection;
 mod settings;
 mod source;
+mod status;
 mod toolchain;
 mod version;
 
@@ -25,8 +27,8 @@ pub use manifest::{Group, Manifest};
 pub use modules::GoModule;
 pub use progress::Progress;
 pub use receipt::Origin;
+pub use selection::{Name, Selection};
 pub use settings::{NoCacheFolder, Settings};
-pub use toolchain::{
-    ArtifactStatus, Error, Installed, InstalledArtifact, Name, Selection, State, Toolchain,
-};
+pub use status::{ArtifactStatus, Installed, InstalledArtifact, State};
+pub use toolchain::{Error, Toolchain};
 pub use version::{InvalidVersion, Version};

@@ -3,17 +3,19 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    str::FromStr,
 };
 
 use crate::{
     cache::{Cache, CacheError, Held},
     install::{InstallError, Installer, Wanted},
     lock::{self, LockError},
-    manifest::{Artifact, Component, Group, Kind},
+    manifest::{Artifact, Component, Kind},
     progress::Progress,
-    receipt::{Depth, Origin},
+    receipt::{Depth, Receipt},
+    selection::{Name, Selection},
     settings::{NoCacheFolder, Settings},
+    source::with_causes,
+    status::{ArtifactStatus, Installed, InstalledArtifact, State},
     version::Version,
 };
 
@@ -41,7 +43,7 @@ pub enum Error {
         reason: String,
     },
     /// Some artifacts could not be installed.
-    #[error("{}", .0.iter().map(InstallError::to_string).collect::<Vec<_>>().join("\n"))]
+    #[error("{}", .0.iter().map(|it| with_causes(it)).collect::<Vec<_>>().join("\n"))]
     Install(Vec<InstallError>),
     /// The installation could not be started at all.
     #[error("could not start the installation")]
@@ -64,100 +66,6 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-}
-
-/// Which artifacts are meant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Selection {
-    /// Everything that is pinned.
-    All,
-    /// The artifacts of one group.
-    Group(Group),
-    /// Components or artifacts by name, each perhaps at one of its versions.
-    Named(Vec<Name>),
-}
-
-/// A component or an artifact, as `kubectl`, `kubernetes` or `kubectl@v1.34.4`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Name {
-    name: String,
-    version: Option<Version>,
-}
-
-impl FromStr for Name {
-    type Err = crate::version::InvalidVersion;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(match text.split_once('@') {
-            Some((name, version)) => Self {
-                name: name.to_owned(),
-                version: Some(version.parse()?),
-            },
-            None => Self {
-                name: text.to_owned(),
-                version: None,
-            },
-        })
-    }
-}
-
-impl Name {
-    /// Whether this name means the artifact. A bare name means every version of it.
-    fn means(&self, component: &Component, artifact: &Artifact) -> bool {
-        self.version
-            .is_none_or(|version| version == component.version)
-            && (self.name == component.name || self.name == artifact.name)
-    }
-}
-
-/// An artifact that is installed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InstalledArtifact {
-    /// The project it belongs to.
-    pub component: String,
-    /// The project's release.
-    pub version: Version,
-    /// Its name.
-    pub name: String,
-    /// Where it is.
-    pub path: PathBuf,
-    /// Where it came from.
-    pub origin: Origin,
-    /// Its size in bytes.
-    pub size: u64,
-}
-
-/// Everything that was asked for, all of it installed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Installed {
-    /// The artifacts, in the order of the pins.
-    pub artifacts: Vec<InstalledArtifact>,
-}
-
-/// What there is of one pinned artifact.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ArtifactStatus {
-    /// The project it belongs to.
-    pub component: String,
-    /// The project's release.
-    pub version: Version,
-    /// Its name.
-    pub name: String,
-    /// When it is needed.
-    pub group: Group,
-    /// Whether it is there.
-    pub state: State,
-}
-
-/// Whether an artifact is there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It is, and can be used.
-    Installed(InstalledArtifact),
-    /// It is not.
-    Missing,
-    /// Something is there that is not used, because of this; installing replaces it.
-    Untrusted(String),
 }
 
 /// The pinned components in a cache folder of the user.
@@ -293,14 +201,9 @@ impl Toolchain {
                 state: match self.cache.check(component, artifact, depth) {
                     Held::Missing => State::Missing,
                     Held::Untrusted(reason) => State::Untrusted(reason),
-                    Held::Trusted(receipt) => State::Installed(InstalledArtifact {
-                        component: component.name.clone(),
-                        version: component.version,
-                        name: artifact.name.clone(),
-                        path: self.cache.path(component, artifact),
-                        size: receipt.size(),
-                        origin: receipt.origin,
-                    }),
+                    Held::Trusted(receipt) => {
+                        State::Installed(self.describe(component, artifact, receipt))
+                    }
                 },
             })
             .collect()
@@ -382,14 +285,7 @@ impl Toolchain {
     ) -> Result<InstalledArtifact, Error> {
         let reason = match self.cache.check(component, artifact, Depth::Quick) {
             Held::Trusted(receipt) => {
-                return Ok(InstalledArtifact {
-                    component: component.name.clone(),
-                    version: component.version,
-                    name: artifact.name.clone(),
-                    path: self.cache.path(component, artifact),
-                    size: receipt.size(),
-                    origin: receipt.origin,
-                });
+                return Ok(self.describe(component, artifact, receipt));
             }
             Held::Missing => "it is missing".to_owned(),
             Held::Untrusted(reason) => reason,
@@ -398,6 +294,22 @@ impl Toolchain {
             item: component.label(artifact),
             reason,
         })
+    }
+
+    fn describe(
+        &self,
+        component: &Component,
+        artifact: &Artifact,
+        receipt: Receipt,
+    ) -> InstalledArtifact {
+        InstalledArtifact {
+            component: component.name.clone(),
+            version: component.version,
+            name: artifact.name.clone(),
+            path: self.cache.path(component, artifact),
+            size: receipt.size(),
+            origin: receipt.origin,
+        }
     }
 
     fn unknown(&self, name: &str) -> Error {

@@ -293,6 +293,8 @@ fn starts_at(response: &Response, offset: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     const ONE: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
@@ -316,6 +318,21 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[tokio::test]
+    async fn an_unreachable_host_is_asked_only_once() {
+        let address = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let downloader = Downloader::new(PathBuf::new());
+        let url = format!("http://{address}/file");
+        assert!(downloader.reach(&url).await.is_err());
+        let listener = TcpListener::bind(address).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        assert!(downloader.reach(&url).await.is_err());
+        assert!(listener.accept().is_err(), "nobody has called");
     }
 
     #[test]

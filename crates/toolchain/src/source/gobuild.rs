@@ -251,7 +251,7 @@ async fn follow(stderr: ChildStderr, moved: Moved<'_>) -> Tail {
                     tail.0.pop_front();
                 }
             }
-            _ = beat.tick() => moved(tail.0.back().map_or("", String::as_str)),
+            _ = beat.tick() => moved(tail.0.back().map_or("linking", String::as_str)),
         }
     }
 }

@@ -6,6 +6,7 @@
 pub(crate) mod archive;
 pub(crate) mod download;
 pub(crate) mod gobuild;
+pub(crate) mod mirror;
 pub(crate) mod path;
 
 /// An error with all its causes on one line, for people who see only this line.
