@@ -19,6 +19,8 @@ use crate::{plan::Place, receipt::sha256};
 
 /// A host that has not answered by then is taken for unreachable: most often a machine without Internet.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+/// A host that took the connection has this long to answer its first request.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// A transfer that stalls longer is broken off, and resumed.
 const STALL_LIMIT: Duration = Duration::from_secs(30);
 /// How many times in a row a transfer may bring nothing before the place is given up.
@@ -139,7 +141,7 @@ impl Downloader {
             Arc::clone(hosts.entry(host.clone()).or_default())
         };
         let answer = known.get_or_init(|| async {
-            let error = client.head(url).send().await.err()?;
+            let error = client.head(url).timeout(ANSWER_LIMIT).send().await.err()?;
             (error.is_connect() || error.is_timeout()).then(|| with_causes(&error.without_url()))
         });
         match answer.await {

@@ -181,7 +181,8 @@ impl Go<'_> {
             // Telemetry counters go below this folder; the settings file is named apart, so that it still counts.
             .env("XDG_CONFIG_HOME", below("config"))
             .env("GOWORK", "off")
-            .env("GOOS", "linux")
+            .env_remove("GOOS")
+            .env_remove("GOARCH")
             .env("CGO_ENABLED", "0")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -87,6 +87,11 @@ fn a_build_is_told_the_pinned_version_and_stays_in_the_cache_folder() {
         );
     }
     assert!(environment.lines().any(|line| line == "CGO_ENABLED=0"));
+    let settings = format!("GOENV={}", world.path("go.env").display());
+    assert!(
+        environment.lines().any(|line| line == settings),
+        "the user's settings still count"
+    );
     let arguments = fs::read_to_string(world.path("args")).unwrap();
     for argument in ["-mod=readonly", "-modcacherw", "-trimpath", "-X v=v1.2.3"] {
         assert!(arguments.contains(argument), "{arguments}");

@@ -124,7 +124,7 @@ pub(crate) fn settings(folder: &Path, official: &str, mirror: Option<String>) ->
         // Scripts need the machine's own programs, none of which is called like one of ours.
         search_path: vec![folder.join("bin")],
         mirror,
-        go_settings: None,
+        go_settings: Some(folder.join("go.env")),
         manifest: Manifest::parse(&pins, &[module]).unwrap(),
     }
 }
