@@ -52,8 +52,11 @@ fn is_empty(value: &Value) -> bool {
 /// Sixteen hexadecimal digits; `serde_json` keeps keys sorted, so equal objects have equal text.
 fn hash(value: &Value) -> String {
     let digest = Sha256::digest(value.to_string().as_bytes());
-    let first: [u8; 8] = std::array::from_fn(|index| digest[index]);
-    format!("{:016x}", u64::from_be_bytes(first))
+    let first = digest
+        .iter()
+        .take(8)
+        .fold(0_u64, |hash, byte| hash << 8 | u64::from(*byte));
+    format!("{first:016x}")
 }
 
 fn entry<'a>(object: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {

@@ -101,6 +101,8 @@ pub fn is_not_found(error: &kube::Error) -> bool {
 
 fn category_of(status: &Status) -> Category {
     match status.code {
+        // The object was replaced by another of the same name since we saw it.
+        422 if names_only(status, "metadata.uid") => Category::Conflict,
         400 | 405 | 406 | 413 | 415 | 422 => Category::Invalid,
         401 | 403 => Category::Forbidden,
         404 | 410 => Category::NotFound,
@@ -108,6 +110,14 @@ fn category_of(status: &Status) -> Category {
         408 | 429 | 500..=599 => Category::Unavailable,
         _ => Category::Internal,
     }
+}
+
+/// Whether every cause that the API server gives is about this field.
+fn names_only(status: &Status, field: &str) -> bool {
+    let causes = status.details.as_ref().map(|details| details.causes.as_slice());
+    causes.is_some_and(|causes| {
+        !causes.is_empty() && causes.iter().all(|cause| cause.field == field)
+    })
 }
 
 /// The error and everything below it in one line: `could not apply …: connection refused`.

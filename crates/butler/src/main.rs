@@ -1,0 +1,35 @@
+//! `butler`: the long-running parts of the platform, one sub-command each.
+
+mod controller;
+
+use butler_runtime::logging::{self, Format};
+use clap::{Parser, Subcommand};
+
+/// The long-running parts of the Butler platform.
+#[derive(Parser)]
+#[command(version, about, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    part: Part,
+    /// How log lines look: json or text
+    #[arg(long, env = "BUTLER_LOG_FORMAT", default_value = "json", global = true)]
+    log_format: Format,
+    /// Which log lines are written, such as `debug` or `info,kube=warn`
+    #[arg(long, env = "BUTLER_LOG", default_value = "info", global = true)]
+    log: String,
+}
+
+#[derive(Subcommand)]
+enum Part {
+    /// Reconcile Butler's own kinds: configuration, teams, clusters
+    Controller(controller::Args),
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let cli = Cli::parse();
+    logging::init(cli.log_format, &cli.log);
+    match cli.part {
+        Part::Controller(args) => controller::run(args).await,
+    }
+}

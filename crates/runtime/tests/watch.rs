@@ -1,0 +1,70 @@
+//! Feeds: what is there, what changes, and what goes.
+
+use std::{pin::pin, time::Duration};
+
+use butler_runtime::watch::{Change, Feed};
+use butler_testkit::Server;
+use futures::{Stream, StreamExt};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, ObjectMeta, PostParams},
+    runtime::watcher,
+};
+
+fn named(name: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    }
+}
+
+async fn next(changes: &mut (impl Stream<Item = Change<ConfigMap>> + Unpin)) -> String {
+    let patience = Duration::from_secs(20);
+    let change = tokio::time::timeout(patience, changes.next()).await;
+    match change.unwrap_or_else(|_| panic!("waited {patience:?} for a change")) {
+        Some(Change::Present(object)) => format!("{} is there", object.name_any()),
+        Some(Change::Gone(object)) => format!("{} is gone", object.name_any()),
+        None => "the feed ended".to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn every_subscriber_hears_of_what_is_there_what_comes_and_what_goes() {
+    let home = Server::shared().await.namespace("watch").await;
+    let api = home.api::<ConfigMap>();
+    api.create(&PostParams::default(), &named("early"))
+        .await
+        .unwrap();
+    let feed = Feed::start(api.clone(), watcher::Config::default());
+    feed.ready().await;
+    let mut first = pin!(feed.subscribe());
+    assert_eq!(next(&mut first).await, "early is there");
+    api.create(&PostParams::default(), &named("late"))
+        .await
+        .unwrap();
+    assert_eq!(next(&mut first).await, "late is there");
+    api.delete("late", &DeleteParams::default()).await.unwrap();
+    assert_eq!(next(&mut first).await, "late is gone");
+    let mut second = pin!(feed.subscribe());
+    assert_eq!(next(&mut second).await, "early is there");
+    assert!(feed.get(Some(&home), "late").is_none());
+}
+
+#[tokio::test]
+async fn what_is_kept_has_no_managed_fields() {
+    let home = Server::shared().await.namespace("watch").await;
+    let api = home.api::<ConfigMap>();
+    api.create(&PostParams::default(), &named("slim"))
+        .await
+        .unwrap();
+    let feed = Feed::start(api, watcher::Config::default());
+    feed.ready().await;
+    let kept = feed
+        .get(Some(&home), "slim")
+        .expect("the first list is complete");
+    assert!(kept.managed_fields().is_empty());
+}

@@ -1,0 +1,39 @@
+//! `cargo xtask bench`: figures against their goals, in one table. Nothing here fails a test run.
+
+mod foundation;
+
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Subject {
+    /// Set-up of the tests, idle controllers, size of the definitions
+    Foundation,
+}
+
+/// One figure.
+pub(crate) struct Figure {
+    pub(crate) name: &'static str,
+    pub(crate) value: f64,
+    /// The most that is acceptable.
+    pub(crate) goal: f64,
+    pub(crate) unit: &'static str,
+}
+
+/// Measures, prints, and fails if a goal is missed.
+pub(crate) fn run(subject: Subject) -> Result<()> {
+    let figures = match subject {
+        Subject::Foundation => foundation::measure()?,
+    };
+    println!("\n{:<46} {:>10} {:>10}  unit", "figure", "measured", "goal");
+    for Figure { name, value, goal, unit } in &figures {
+        let verdict = if value <= goal { "" } else { "  MISSED" };
+        println!("{name:<46} {value:>10.2} {goal:>10.2}  {unit}{verdict}");
+    }
+    let missed = figures.iter().filter(|figure| figure.value > figure.goal).count();
+    if missed > 0 {
+        bail!("{missed} goals missed");
+    }
+    Ok(())
+}

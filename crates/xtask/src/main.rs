@@ -1,0 +1,59 @@
+//! `cargo xtask`: everything about the repository that is more than building it.
+
+mod bench;
+mod deny;
+mod generate;
+mod layers;
+mod steps;
+mod test;
+mod up;
+mod workspace;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Tasks of the Butler repository.
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Write the generated files: crds/, rbac/ and the field reference
+    Gen {
+        /// Only compare, and fail if a file is out of date
+        #[arg(long)]
+        check: bool,
+    },
+    /// Check that arrows between crates point one way and pure crates are pure
+    Layers,
+    /// Check licences and banned packages
+    Deny,
+    /// Run every check and every test
+    Test,
+    /// Start a real API server with Butler's resources and controllers
+    Up,
+    /// Measure, and compare with the goals
+    Bench {
+        /// What to measure
+        #[arg(value_enum)]
+        subject: bench::Subject,
+    },
+    /// Make the real components available: etcd, Kubernetes, Cluster API, Helm, ...
+    #[command(subcommand)]
+    Toolchain(butler_toolchain::cli::Command),
+}
+
+fn main() -> Result<()> {
+    match Cli::parse().task {
+        Task::Gen { check } => generate::run(check),
+        Task::Layers => layers::check(),
+        Task::Deny => deny::check(),
+        Task::Test => test::run(),
+        Task::Up => up::run(),
+        Task::Bench { subject } => bench::run(subject),
+        Task::Toolchain(command) => Ok(butler_toolchain::cli::run(&command)?),
+    }
+}
