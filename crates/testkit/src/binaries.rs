@@ -30,7 +30,9 @@ impl Binaries {
         let folder = env::temp_dir().join("tools");
         let find = |name: &str| -> Result<PathBuf, Error> {
             let path = folder.join(name);
-            path.exists().then_some(path).ok_or_else(|| Error::Missing { what: name.to_owned() })
+            path.exists().then_some(path).ok_or_else(|| Error::Missing {
+                what: name.to_owned(),
+            })
         };
         let binaries = Self {
             etcd: find("etcd")?,
@@ -39,7 +41,9 @@ impl Binaries {
             kubectl: find("kubectl")?,
             cluster_api: find("cluster-api")?,
             versions: "development".to_owned(),
-            cache: env::home_dir().unwrap_or_else(env::temp_dir).join(".cache/butler"),
+            cache: env::home_dir()
+                .unwrap_or_else(env::temp_dir)
+                .join(".cache/butler"),
         };
         Ok(binaries)
     }
@@ -60,7 +64,10 @@ fn yaml_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
     for entry in entries {
         let path = entry.map_err(Error::file("list", folder))?.path();
-        if path.extension().is_some_and(|extension| extension == "yaml") {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "yaml")
+        {
             files.push(path);
         }
     }

@@ -22,8 +22,8 @@ pub(crate) fn key(binaries: &Binaries) -> Result<String, Error> {
     for file in binaries.cluster_api_definitions()? {
         hash.update(fs::read(&file).map_err(Error::file("read", &file))?);
     }
-    for crd in butler_api::crd::all() {
-        hash.update(serde_json::to_vec(&crd).expect("a definition of ours is plain data"));
+    for definition in ours() {
+        hash.update(definition.to_string());
     }
     let mut key = String::new();
     for byte in hash.finalize().iter().take(12) {
@@ -34,18 +34,25 @@ pub(crate) fn key(binaries: &Binaries) -> Result<String, Error> {
 
 /// Every definition, as it is applied.
 pub(crate) fn all(binaries: &Binaries) -> Result<Vec<Value>, Error> {
-    let mut definitions = Vec::new();
-    for crd in butler_api::crd::all() {
-        definitions.push(serde_json::to_value(crd).expect("a definition of ours is plain data"));
-    }
+    let mut definitions = ours();
     for file in binaries.cluster_api_definitions()? {
         let text = fs::read_to_string(&file).map_err(Error::file("read", &file))?;
-        let mut definition: Value = serde_saphyr::from_str(&text)
-            .map_err(|source| Error::Manifest { file: file.clone(), source: Box::new(source) })?;
+        let mut definition: Value =
+            serde_saphyr::from_str(&text).map_err(|source| Error::Manifest {
+                file: file.clone(),
+                source: Box::new(source),
+            })?;
         keep_stored_version(&mut definition);
         definitions.push(definition);
     }
     Ok(definitions)
+}
+
+fn ours() -> Vec<Value> {
+    let values = butler_api::crd::all().into_iter().map(serde_json::to_value);
+    values
+        .collect::<Result<_, _>>()
+        .expect("a definition of ours is plain data")
 }
 
 /// Leaves only the stored version of a Cluster API kind.

@@ -77,7 +77,10 @@ impl Guardian {
             .spawn()
             .map_err(Error::file("run", Path::new("sh")))?;
         // The shell removes the folder from now on, also if this process never gets to.
-        Ok(Self { folder: folder.keep(), shell })
+        Ok(Self {
+            folder: folder.keep(),
+            shell,
+        })
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -115,7 +118,8 @@ impl Guardian {
         };
         // A child the shell has not waited for yet is a zombie: state Z, after the name in parentheses.
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
+        stat.rsplit_once(") ")
+            .is_none_or(|(_, rest)| rest.starts_with('Z'))
     }
 
     /// The process id of a command, once it has been started and until it was stopped.
@@ -125,7 +129,11 @@ impl Guardian {
     }
 
     fn order(&mut self, order: &str) -> Result<(), Error> {
-        let pipe = self.shell.stdin.as_mut().expect("the pipe is open until drop");
+        let pipe = self
+            .shell
+            .stdin
+            .as_mut()
+            .expect("the pipe is open until drop");
         writeln!(pipe, "{order}").map_err(Error::file("order from", &self.folder))
     }
 }

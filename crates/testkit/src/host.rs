@@ -12,7 +12,7 @@ use std::{
 };
 
 use http::Request;
-use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::{core::v1::ConfigMap, rbac::v1::ClusterRole};
 use kube::{Api, Client, Config};
 use tokio::time::{Instant, sleep};
 
@@ -56,8 +56,15 @@ impl Access {
             file: folder.join("url"),
             source: Box::new(source),
         })?;
-        let authority = Pair { certificate: read("ca.crt")?, key: read("ca.key")? };
-        Ok(Self { folder: folder.to_owned(), url, authority })
+        let authority = Pair {
+            certificate: read("ca.crt")?,
+            key: read("ca.key")?,
+        };
+        Ok(Self {
+            folder: folder.to_owned(),
+            url,
+            authority,
+        })
     }
 
     /// Client settings of a user who shows a certificate of this server's authority.
@@ -120,7 +127,11 @@ impl Boot {
         let mut config = access.config(&User::admin())?;
         config.default_retry = false;
         let client = Client::try_from(config).map_err(Error::client(User::admin().name()))?;
-        let boot = Self { guardian, access, client };
+        let boot = Self {
+            guardian,
+            access,
+            client,
+        };
         boot.wait_until_ready().await?;
         if let Some(snapshot) = snapshot {
             boot.wait_until_served(&snapshot.served).await?;
@@ -139,39 +150,83 @@ impl Boot {
             &binaries.kube_controller_manager,
             &arguments,
         )?;
-        let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), "default");
-        until(&self.guardian, CONTROLLER_MANAGER, "the first service account", async || {
-            api.get("default").await.map_err(|error| error.to_string())
-        })
+        // A snapshot holds the authority of the server it was made with: ours there means it works.
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), "default");
+        until(
+            &self.guardian,
+            CONTROLLER_MANAGER,
+            "it to publish our authority",
+            async || {
+                let published = api
+                    .get("kube-root-ca.crt")
+                    .await
+                    .map_err(|error| error.to_string())?;
+                let authority = published.data.and_then(|mut data| data.remove("ca.crt"));
+                let ours =
+                    authority.is_some_and(|theirs| theirs == self.access.authority.certificate);
+                ours.then_some(())
+                    .ok_or_else(|| "another authority".to_owned())
+            },
+        )
         .await
-        .map(drop)
+    }
+
+    /// Waits until the roles that gather the rules of others (`view`, `edit`, `admin`) have them.
+    pub(crate) async fn wait_until_roles_are_filled(&self) -> Result<(), Error> {
+        let api: Api<ClusterRole> = Api::all(self.client.clone());
+        until(
+            &self.guardian,
+            CONTROLLER_MANAGER,
+            "the roles view, edit and admin",
+            async || {
+                for name in ["view", "edit", "admin"] {
+                    let role = api.get(name).await.map_err(|error| error.to_string())?;
+                    if role.rules.is_none_or(|rules| rules.is_empty()) {
+                        return Err(format!("{name} is empty"));
+                    }
+                }
+                Ok(())
+            },
+        )
+        .await
     }
 
     async fn wait_until_ready(&self) -> Result<(), Error> {
-        until(&self.guardian, API_SERVER, "the API server to be ready", async || {
-            let request = Request::get("/readyz").body(Vec::new()).expect("a constant request");
-            let answer = self.client.request_text(request).await;
-            answer.map_err(|error| error.to_string())
-        })
+        until(
+            &self.guardian,
+            API_SERVER,
+            "the API server to be ready",
+            async || {
+                let request = Request::get("/readyz").body(Vec::new());
+                let answer = self
+                    .client
+                    .request_text(request.map_err(|e| e.to_string())?)
+                    .await;
+                answer.map_err(|error| error.to_string())
+            },
+        )
         .await
         .map(drop)
     }
 
     /// Waits until every given resource is in the server's discovery, which means established.
     pub(crate) async fn wait_until_served(&self, served: &Served) -> Result<(), Error> {
-        until(&self.guardian, API_SERVER, "all custom resources to be served", async || {
-            match definitions::missing(&self.client, served).await {
+        until(
+            &self.guardian,
+            API_SERVER,
+            "all custom resources to be served",
+            async || match definitions::missing(&self.client, served).await {
                 Ok(missing) if missing.is_empty() => Ok(()),
                 Ok(missing) => Err(format!("{missing:?} not yet")),
                 Err(error) => Err(error.to_string()),
-            }
-        })
+            },
+        )
         .await
     }
 
     /// Ends the components in order and keeps the folder.
     pub(crate) async fn stop(&mut self) -> Result<(), Error> {
-        for name in [API_SERVER, ETCD] {
+        for name in [CONTROLLER_MANAGER, API_SERVER, ETCD] {
             self.guardian.stop(name)?;
             let deadline = Instant::now() + PATIENCE;
             while self.guardian.pid(name).is_some() {
@@ -215,15 +270,31 @@ async fn until<T>(
             Ok(answer) => return Ok(answer),
             Err(last) => last,
         };
-        if guardian.has_ended(component) {
-            let log = tail(&guardian.folder().join(format!("{component}.log")));
-            return Err(Error::Ended { component, log });
+        if let Some(error) = ended(guardian, component) {
+            return Err(error);
         }
         if Instant::now() > deadline {
-            return Err(Error::Late { what: what.to_owned(), last });
+            return Err(Error::Late {
+                what: what.to_owned(),
+                last,
+            });
         }
         sleep(INTERVAL).await;
     }
+}
+
+/// Why a server is not running any more.
+pub(crate) fn failure(guardian: &Guardian) -> Option<Error> {
+    [ETCD, API_SERVER, CONTROLLER_MANAGER]
+        .into_iter()
+        .find_map(|name| ended(guardian, name))
+}
+
+fn ended(guardian: &Guardian, component: &'static str) -> Option<Error> {
+    guardian.has_ended(component).then(|| {
+        let log = tail(&guardian.folder().join(format!("{component}.log")));
+        Error::Ended { component, log }
+    })
 }
 
 /// Everything the components read, and what other processes need to reach this server.
@@ -268,7 +339,10 @@ fn tail(log: &Path) -> String {
 
 /// The bytes between the lines of a PEM certificate.
 fn certificate_der(pem: &str) -> Vec<u8> {
-    let encoded: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
+    let encoded: String = pem
+        .lines()
+        .filter(|line| !line.starts_with("-----"))
+        .collect();
     let bytes: k8s_openapi::ByteString = serde_json::from_value(encoded.into())
         .expect("a certificate we wrote is base64 between its markers");
     bytes.0

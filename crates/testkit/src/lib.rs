@@ -9,18 +9,30 @@
     clippy::disallowed_methods,
     clippy::panic,
     clippy::missing_panics_doc,
-    reason = "a test kit: what goes wrong in a helper fails the test with its message, and its tasks live as long as the test"
+    clippy::indexing_slicing,
+    reason = "a test kit: what goes wrong in a helper fails the test with its message, its tasks live as long as the \
+              test, and what is indexed are JSON values, which answer null"
 )]
 
+pub mod audit;
 mod binaries;
 mod components;
 mod definitions;
 mod guardian;
 mod host;
+mod kubectl;
+mod namespace;
+mod objects;
 mod pki;
+mod serve;
 mod server;
 mod snapshot;
 mod user;
+mod wait;
 
+pub use namespace::Namespace;
+pub use objects::{ApplyError, FIELD_MANAGER};
+pub use serve::{serve, stop_signal};
 pub use server::{Error, Options, SHARED_SERVER, Server};
 pub use user::User;
+pub use wait::{Awaited, PATIENCE, wait_for, wait_for_condition, wait_until_gone};

@@ -21,11 +21,17 @@ pub(crate) fn authority() -> Result<Pair, rcgen::Error> {
     let mut params = CertificateParams::default();
     params.distinguished_name = name("butler-testkit", None);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    params.key_usages = vec![
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::DigitalSignature,
+    ];
     let key = KeyPair::generate()?;
     let key_pem = key.serialize_pem();
     let issuer = CertifiedIssuer::self_signed(params, key)?;
-    Ok(Pair { certificate: issuer.pem(), key: key_pem })
+    Ok(Pair {
+        certificate: issuer.pem(),
+        key: key_pem,
+    })
 }
 
 /// A serving certificate for the names and addresses a test server answers on.
@@ -59,7 +65,10 @@ fn sign(authority: &Pair, mut params: CertificateParams) -> Result<Pair, rcgen::
         Issuer::from_ca_cert_pem(&authority.certificate, KeyPair::from_pem(&authority.key)?)?;
     let key = KeyPair::generate()?;
     let certificate = params.signed_by(&key, &issuer)?;
-    Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+    Ok(Pair {
+        certificate: certificate.pem(),
+        key: key.serialize_pem(),
+    })
 }
 
 fn name(common: &str, organisation: Option<&str>) -> DistinguishedName {

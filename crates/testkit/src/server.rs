@@ -13,7 +13,7 @@ use crate::{
     User,
     binaries::Binaries,
     guardian::Guardian,
-    host::{Access, Boot},
+    host::{self, Access, Boot},
     snapshot::Snapshot,
 };
 
@@ -76,11 +76,14 @@ pub enum Error {
         #[source]
         source: Box<kube::Error>,
     },
+    /// Signals of the system cannot be received.
+    #[error("could not listen for Ctrl-C")]
+    Signal(#[source] io::Error),
     /// No port of this machine is free.
     #[error("could not find a free port on 127.0.0.1")]
     Port(#[source] io::Error),
     /// A component ended instead of serving.
-    #[error("{component} ended while it was starting; the end of its log:\n{log}")]
+    #[error("{component} ended by itself; the end of its log:\n{log}")]
     Ended {
         /// Which one.
         component: &'static str,
@@ -100,7 +103,11 @@ pub enum Error {
 impl Error {
     pub(crate) fn file(action: &'static str, file: &Path) -> impl FnOnce(io::Error) -> Self {
         let file = file.to_owned();
-        move |source| Self::File { action, file, source: Box::new(source) }
+        move |source| Self::File {
+            action,
+            file,
+            source: Box::new(source),
+        }
     }
 
     pub(crate) fn certificate(name: &str) -> impl FnOnce(rcgen::Error) -> Self {
@@ -110,7 +117,10 @@ impl Error {
 
     pub(crate) fn client(user: &str) -> impl FnOnce(kube::Error) -> Self {
         let user = user.to_owned();
-        move |source| Self::Client { user, source: Box::new(source) }
+        move |source| Self::Client {
+            user,
+            source: Box::new(source),
+        }
     }
 }
 
@@ -137,8 +147,7 @@ impl Options {
 pub struct Server {
     access: Arc<Access>,
     client: Client,
-    // Last: clients go before the server does.
-    _guardian: Option<Arc<Guardian>>,
+    guardian: Option<Arc<Guardian>>,
 }
 
 impl Server {
@@ -177,7 +186,11 @@ impl Server {
 
     fn over(access: Arc<Access>, guardian: Option<Arc<Guardian>>) -> Result<Self, Error> {
         let client = client(access.config(&User::admin())?, User::admin().name())?;
-        Ok(Self { access, client, _guardian: guardian })
+        Ok(Self {
+            access,
+            client,
+            guardian,
+        })
     }
 
     /// A client of the admin; clones share one connection.
@@ -224,6 +237,34 @@ impl Server {
         must(client(config, user.name()))
     }
 
+    /// The same server, used as another user: every helper then acts as them.
+    #[must_use]
+    pub fn as_user(&self, user: &User) -> Self {
+        Self {
+            client: self.client_for(user),
+            ..self.clone()
+        }
+    }
+
+    /// A client of the admin with a user agent, by which its requests are found in the audit log.
+    pub fn client_called(&self, agent: &str) -> Client {
+        must(client(self.config_called(agent), User::admin().name()))
+    }
+
+    /// Client settings of the admin with a user agent.
+    pub(crate) fn config_called(&self, agent: &str) -> Config {
+        let mut config = self.config();
+        let agent = http::HeaderValue::from_str(agent)
+            .unwrap_or_else(|_| panic!("{agent:?} cannot be a user agent"));
+        config.headers.push((http::header::USER_AGENT, agent));
+        config
+    }
+
+    /// Why the server is not running any more, if this process started it.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.guardian.as_deref().and_then(host::failure)
+    }
+
     fn config_for(&self, user: &User) -> Config {
         must(self.access.config(user))
     }
@@ -243,8 +284,13 @@ fn client(config: Config, user: &str) -> Result<Client, Error> {
     Client::try_from(config).map_err(Error::client(user))
 }
 
-fn must<T>(result: Result<T, Error>) -> T {
+pub(crate) fn must<T>(result: Result<T, Error>) -> T {
     result.unwrap_or_else(|error| panic!("{}", chain(&error)))
+}
+
+/// The answer of the server, or a panic that says what could not be done.
+pub(crate) fn must_answer<T>(result: Result<T, kube::Error>, what: &str) -> T {
+    result.unwrap_or_else(|error| panic!("could not {what}: {}", chain(&error)))
 }
 
 /// An error and everything that caused it, in one line each.

@@ -51,9 +51,16 @@ impl Snapshot {
         }
         let file = folder.join(SERVED);
         let text = fs::read(&file).map_err(Error::file("read", &file))?;
-        let served = serde_json::from_slice(&text)
-            .map_err(|source| Error::File { action: "read", file, source: source.into() })?;
-        Ok(Self { folder, served, _in_use: lock })
+        let served = serde_json::from_slice(&text).map_err(|source| Error::File {
+            action: "read",
+            file,
+            source: source.into(),
+        })?;
+        Ok(Self {
+            folder,
+            served,
+            _in_use: lock,
+        })
     }
 
     /// Puts a copy of the data where a new etcd will look for it.
@@ -65,7 +72,11 @@ impl Snapshot {
 /// Shared when the snapshot is there, alone when it must be made: whoever waited finds it made.
 fn lock(path: &Path, exists: bool) -> Result<File, Error> {
     let file = File::create(path).map_err(Error::file("create", path))?;
-    let locked = if exists { file.lock_shared() } else { file.lock() };
+    let locked = if exists {
+        file.lock_shared()
+    } else {
+        file.lock()
+    };
     locked.map_err(Error::file("lock", path))?;
     Ok(file)
 }
@@ -75,6 +86,9 @@ async fn prepare(binaries: &Binaries, cache: &Path, folder: &Path) -> Result<(),
     let served = definitions::served(&all);
     let mut boot = Boot::start(binaries, None, false).await?;
     definitions::install(boot.client(), &all).await?;
+    // Once with the controllers of Kubernetes: without them `view`, `edit` and `admin` are empty roles.
+    boot.start_controller_manager(binaries).await?;
+    boot.wait_until_roles_are_filled().await?;
     boot.wait_until_served(&served).await?;
     boot.stop().await?;
 
@@ -112,7 +126,10 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), Error> {
         let (source, target) = (entry.path(), to.join(entry.file_name()));
         if source.is_dir() {
             copy_folder(&source, &target)?;
-        } else if source.extension().is_none_or(|extension| extension != "tmp") {
+        } else if source
+            .extension()
+            .is_none_or(|extension| extension != "tmp")
+        {
             copy_sparse(&source, &target).map_err(Error::file("copy", &source))?;
         }
     }
@@ -143,7 +160,9 @@ fn copy_sparse(from: &Path, to: &Path) -> std::io::Result<()> {
 async fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    tokio::task::spawn_blocking(work).await.expect("locking a file does not panic")
+    tokio::task::spawn_blocking(work)
+        .await
+        .expect("locking a file does not panic")
 }
 
 #[cfg(test)]

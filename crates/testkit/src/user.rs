@@ -16,7 +16,10 @@ pub struct User {
 impl User {
     /// A user without groups (the server adds `system:authenticated`).
     pub fn named(name: impl Into<String>) -> Self {
-        Self { name: name.into(), groups: Vec::new() }
+        Self {
+            name: name.into(),
+            groups: Vec::new(),
+        }
     }
 
     /// The user every rule lets through.
