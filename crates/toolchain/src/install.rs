@@ -27,7 +27,7 @@ use crate::{
         archive,
         download::Downloader,
         gobuild::Go,
-        mirror::mirrored,
+        mirror::{mirrored, without_credentials},
         path::{self, reports},
         with_causes,
     },
@@ -300,7 +300,7 @@ impl<'a> Installer<'a> {
         Ok(Delivery {
             staged,
             origin: Origin::Download {
-                url: place.url.clone(),
+                url: without_credentials(&place.url),
             },
         })
     }

@@ -14,7 +14,7 @@ use std::{
 use reqwest::{Client, Response, StatusCode, Url, header};
 use tokio::{io::AsyncWriteExt, sync::OnceCell};
 
-use super::with_causes;
+use super::{mirror::without_credentials, with_causes};
 use crate::{plan::Place, receipt::sha256};
 
 /// A host that has not answered by then is taken for unreachable: most often a machine without Internet.
@@ -29,8 +29,8 @@ const FRUITLESS_LIMIT: u32 = 3;
 /// Why a place did not deliver.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DownloadError {
-    #[error("{url:?} is not an address")]
-    Address { url: String },
+    #[error("the official address or BUTLER_TOOLCHAIN_MIRROR cannot be read as one")]
+    Address,
     #[error("{host} cannot be reached ({reason})")]
     Unreachable { host: String, reason: String },
     #[error("{url} answered {status}")]
@@ -110,7 +110,7 @@ impl Downloader {
         if actual != expected {
             fs::remove_file(&part).map_err(store(&part))?;
             return Err(DownloadError::Checksum {
-                url: place.url.clone(),
+                url: without_credentials(&place.url),
                 expected,
                 actual,
             });
@@ -122,10 +122,8 @@ impl Downloader {
     /// The client, if the host of `url` answers at all; asked once per host.
     async fn reach(&self, url: &str) -> Result<&Client, DownloadError> {
         let parsed = Url::parse(url).ok().filter(Url::has_host);
-        let Some(host) = parsed.as_ref().map(Url::authority).map(str::to_owned) else {
-            return Err(DownloadError::Address {
-                url: url.to_owned(),
-            });
+        let Some(host) = parsed.as_ref().map(host_and_port) else {
+            return Err(DownloadError::Address);
         };
         let client = match &self.client {
             Ok(client) => client,
@@ -154,6 +152,13 @@ impl Downloader {
     }
 }
 
+/// How a host is told apart and shown; an address may hold a password besides.
+fn host_and_port(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port()
+        .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
 fn store(path: &Path) -> impl FnOnce(io::Error) -> DownloadError {
     let path = path.to_owned();
     move |source| DownloadError::Store { path, source }
@@ -168,7 +173,7 @@ async fn get(client: &Client, url: &str, from: u64) -> Result<Response, Download
 }
 
 fn transfer(url: &str) -> impl FnOnce(reqwest::Error) -> DownloadError {
-    let url = url.to_owned();
+    let url = without_credentials(url);
     move |error| DownloadError::Transfer {
         url,
         source: error.without_url(),
@@ -180,14 +185,14 @@ async fn checksum(client: &Client, place: &Place) -> Result<String, DownloadErro
     let response = get(client, url, 0).await?;
     if response.status() != StatusCode::OK {
         return Err(DownloadError::Status {
-            url: url.clone(),
+            url: without_credentials(url),
             status: response.status(),
         });
     }
     let text = response.text().await.map_err(transfer(url))?;
     let file = place.url.rsplit('/').next().unwrap_or_default();
     parse_checksum(&text, file).ok_or_else(|| DownloadError::NoChecksum {
-        url: url.clone(),
+        url: without_credentials(url),
         file: file.to_owned(),
     })
 }
@@ -255,7 +260,7 @@ impl Transfer<'_> {
             StatusCode::PARTIAL_CONTENT if starts_at(&response, have) => true,
             status => {
                 return Err(DownloadError::Status {
-                    url: self.url.to_owned(),
+                    url: without_credentials(self.url),
                     status,
                 });
             }

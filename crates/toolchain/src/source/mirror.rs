@@ -17,6 +17,17 @@ pub(crate) fn mirrored(mirror: &str, place: &Place) -> Option<Place> {
     })
 }
 
+/// The address as it may be shown and written down: a mirror's may hold a name and a password.
+pub(crate) fn without_credentials(url: &str) -> String {
+    let Some(mut parsed) = Url::parse(url).ok().filter(Url::has_host) else {
+        return "an address that cannot be read".to_owned();
+    };
+    // Both fail only for addresses without a host.
+    let _ = parsed.set_username("");
+    let _ = parsed.set_password(None);
+    parsed.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,5 +46,12 @@ mod tests {
             mirrored("http://127.0.0.1:9/files/", &place),
             Some(expected)
         );
+    }
+
+    #[test]
+    fn a_password_of_a_mirror_is_never_shown() {
+        let shown = without_credentials("https://me:secret@127.0.0.1:9/f");
+        assert_eq!(shown, "https://127.0.0.1:9/f");
+        assert!(!without_credentials("me:secret@:nonsense").contains("secret"));
     }
 }
