@@ -29,7 +29,7 @@ const FRUITLESS_LIMIT: u32 = 3;
 /// Why a place did not deliver.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DownloadError {
-    #[error("the official address or BUTLER_TOOLCHAIN_MIRROR cannot be read as one")]
+    #[error("the address to download from has no host: check BUTLER_TOOLCHAIN_MIRROR")]
     Address,
     #[error("{host} cannot be reached ({reason})")]
     Unreachable { host: String, reason: String },
