@@ -267,7 +267,7 @@ impl Server {
             }
             assert!(
                 Instant::now() < deadline,
-                "waited {PATIENCE:?} for {marker} in {log:?}"
+                "waited {PATIENCE:?} for {marker} in the audit log"
             );
             sleep(Duration::from_millis(2)).await;
         }

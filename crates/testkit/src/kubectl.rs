@@ -38,12 +38,12 @@ impl Server {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .unwrap_or_else(|error| panic!("could not run {kubectl:?}: {error}"));
+            .unwrap_or_else(|error| panic!("could not run kubectl: {error}"));
         let mut stdin = child.stdin.take().expect("the pipe was just asked for");
         // A command that reads nothing may end before everything is written; its status tells.
         let _ = stdin.write_all(input.as_bytes()).await;
         drop(stdin);
         let output = child.wait_with_output().await;
-        output.unwrap_or_else(|error| panic!("could not wait for {kubectl:?}: {error}"))
+        output.unwrap_or_else(|error| panic!("could not wait for kubectl: {error}"))
     }
 }

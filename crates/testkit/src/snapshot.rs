@@ -138,7 +138,7 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), Error> {
 
 /// Copies a file and leaves out its zeros: etcd reserves 64 MB for a log of which it uses little.
 fn copy_sparse(from: &Path, to: &Path) -> std::io::Result<()> {
-    const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+    static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
     let mut source = File::open(from)?;
     let mut target = File::create(to)?;
     let mut buffer = vec![0; ZEROS.len()];

@@ -87,13 +87,11 @@ async fn wait<K: Awaited>(
         }
         unreachable!("a watch with backoff does not end")
     });
-    match waited.await {
-        Ok(object) => object,
-        Err(_) => panic!(
-            "waited {deadline:?} for {what} of {url}/{name}\nlast seen: {last}",
-            url = api.resource_url()
-        ),
-    }
+    let result = waited.await;
+    result.unwrap_or_else(|_| {
+        let url = api.resource_url();
+        panic!("waited {deadline:?} for {what} of {url}/{name}\nlast seen: {last}")
+    })
 }
 
 /// What the watch saw last, for the message.
