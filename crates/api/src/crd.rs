@@ -49,7 +49,8 @@ fn declare_name(root: &mut JSONSchemaProps) {
         .insert("name".into(), declared("string"));
 }
 
-/// Removes `nullable` and `title` from a schema and everything below it.
+/// Removes `nullable` and `title` from a schema and everything below it, and the line breaks that doc
+/// comments have in the source, which `kubectl explain` would print in the middle of its own lines.
 ///
 /// A nullable field is present and null at once: `has(self.x)` is true and every rule on `self.x` fails
 /// with an evaluation error instead of its message. Without it an explicit null is refused by name, or
@@ -57,6 +58,13 @@ fn declare_name(root: &mut JSONSchemaProps) {
 fn tidy_schema(schema: &mut JSONSchemaProps) {
     schema.nullable = None;
     schema.title = None;
+    if let Some(description) = &mut schema.description {
+        let paragraphs: Vec<_> = description
+            .split("\n\n")
+            .map(|text| text.replace('\n', " "))
+            .collect();
+        *description = paragraphs.join("\n\n");
+    }
     let properties = schema
         .properties
         .iter_mut()
