@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
 };
 
@@ -17,7 +17,7 @@ use futures::future::join_all;
 
 use crate::{
     cache::{Cache, CacheError, Held},
-    lock::{self, LockError},
+    lock::{self, Builds, LockError},
     manifest::{Artifact, Component, Kind},
     plan::{Fact, Facts, Offer, Place, Step, next_step},
     progress::{Event, Progress},
@@ -66,7 +66,7 @@ pub(crate) struct Installer<'a> {
     cache: &'a Cache,
     progress: &'a dyn Progress,
     downloader: Downloader,
-    builds: AtomicUsize,
+    builds: Builds,
     /// Reasons already told: one unreachable host concerns many artifacts.
     told: Mutex<HashSet<String>>,
 }
@@ -89,7 +89,7 @@ impl<'a> Installer<'a> {
             cache,
             progress,
             downloader,
-            builds: AtomicUsize::new(0),
+            builds: Builds::new(cache.lock_folder()),
             told: Mutex::default(),
         }
     }
@@ -319,9 +319,11 @@ impl<'a> Installer<'a> {
                 reason: "other builds",
             });
         };
-        let seed = self.builds.fetch_add(1, Ordering::Relaxed);
-        let slot = lock::acquire_build(&self.cache.lock_folder(), seed, waiting).await;
-        let slot = slot.map_err(|error| with_causes(&error))?;
+        let place = self
+            .builds
+            .take(waiting)
+            .await
+            .map_err(|it| with_causes(&it))?;
         let build_folder = self.cache.build_folder();
         let settings = self.settings.go_settings.as_deref();
         let go = Go {
@@ -366,7 +368,7 @@ impl<'a> Installer<'a> {
                 }
             }
         };
-        drop(slot);
+        drop(place);
         Ok(Delivery { staged, origin })
     }
 }

@@ -7,7 +7,10 @@ use std::{
     fs::{self, File, TryLockError},
     io,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering},
 };
+
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// How many builds may run at the same time, over all processes.
 const BUILDS: usize = 2;
@@ -41,20 +44,55 @@ pub(crate) async fn acquire(
     wait_for(path).await
 }
 
-/// Takes one of the places for builds; `waiting` is called first if all are taken.
-pub(crate) async fn acquire_build(
-    folder: &Path,
-    seed: usize,
-    waiting: impl FnOnce(),
-) -> Result<Lock, LockError> {
-    for number in 0..BUILDS {
-        if let Some(lock) = try_path(&build_path(folder, number))? {
-            return Ok(lock);
+/// The places for builds, as one process takes them.
+#[derive(Debug)]
+pub(crate) struct Builds {
+    folder: PathBuf,
+    /// Within a process builds take turns here: who waited at the file of one place would miss that another is free.
+    turns: Semaphore,
+    asked: AtomicUsize,
+}
+
+/// Holds a place for a build until it is dropped.
+#[derive(Debug)]
+pub(crate) struct BuildPlace<'a> {
+    // Dropped before the turn, so that whoever has the next turn finds it free.
+    _lock: Lock,
+    _turn: Option<SemaphorePermit<'a>>,
+}
+
+impl Builds {
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self {
+            folder,
+            turns: Semaphore::new(BUILDS),
+            asked: AtomicUsize::new(0),
         }
     }
-    waiting();
-    // Waiters spread over the places, so that each place that becomes free finds one.
-    wait_for(build_path(folder, seed % BUILDS)).await
+
+    /// Takes one of the places; `waiting` is called whenever others have to finish first.
+    pub(crate) async fn take(&self, waiting: impl Fn()) -> Result<BuildPlace<'_>, LockError> {
+        let turn = if let Ok(turn) = self.turns.try_acquire() {
+            Some(turn)
+        } else {
+            waiting();
+            // Fails only for a closed semaphore, and this one is never closed.
+            self.turns.acquire().await.ok()
+        };
+        let place = |lock| BuildPlace {
+            _lock: lock,
+            _turn: turn,
+        };
+        for number in 0..BUILDS {
+            if let Some(lock) = try_path(&build_path(&self.folder, number))? {
+                return Ok(place(lock));
+            }
+        }
+        waiting();
+        // Another process has them: our waiters spread, so that each place that becomes free finds one.
+        let number = self.asked.fetch_add(1, Ordering::Relaxed) % BUILDS;
+        wait_for(build_path(&self.folder, number)).await.map(place)
+    }
 }
 
 /// Takes every place for builds, or none if one is taken.
@@ -130,29 +168,37 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn two_builds_run_and_the_third_waits() {
+    async fn two_builds_run_and_the_third_takes_whichever_place_is_free_first() {
         let folder = tempfile::tempdir().unwrap();
-        let mut held = Vec::new();
-        for seed in 0..2 {
-            held.push(
-                acquire_build(folder.path(), seed, || panic!("a place is free"))
-                    .await
-                    .unwrap(),
-            );
+        let builds = Builds::new(folder.path().to_owned());
+        for freed in 0..2 {
+            let free = || panic!("a place is free");
+            let mut held = vec![
+                builds.take(free).await.unwrap(),
+                builds.take(free).await.unwrap(),
+            ];
+            assert!(try_all_builds(folder.path()).unwrap().is_none());
+            let third = builds.take(|| {});
+            let (third, ()) = tokio::join!(third, async { drop(held.remove(freed)) });
+            drop(third.unwrap());
         }
-        assert!(try_all_builds(folder.path()).unwrap().is_none());
-        let mut waited = false;
-        let third = acquire_build(folder.path(), 2, || {
-            waited = true;
-            held.clear();
-        });
-        drop(third.await.unwrap());
-        assert!(waited);
         assert_eq!(
-            try_all_builds(folder.path())
-                .unwrap()
-                .map(|locks| locks.len()),
+            try_all_builds(folder.path()).unwrap().map(|it| it.len()),
             Some(2)
         );
+    }
+
+    #[tokio::test]
+    async fn builds_of_another_process_count_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let other = Builds::new(folder.path().to_owned());
+        let held = [
+            other.take(|| {}).await.unwrap(),
+            other.take(|| {}).await.unwrap(),
+        ];
+        let builds = Builds::new(folder.path().to_owned());
+        let held = std::cell::Cell::new(Some(held));
+        builds.take(|| drop(held.take())).await.unwrap();
+        assert!(held.take().is_none(), "it had to wait");
     }
 }
