@@ -76,7 +76,9 @@ pub fn immutable_optional(field: &str) -> Rule {
         "has(self.{path}) == has(oldSelf.{path}) \
          && (!has(self.{path}) || self.{path} == oldSelf.{path})"
     ))
-    .message(&*format!("{field} cannot be added, changed or removed after creation"))
+    .message(&*format!(
+        "{field} cannot be added, changed or removed after creation"
+    ))
     .field_path(format!(".{field}"))
 }
 
