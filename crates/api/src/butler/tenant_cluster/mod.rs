@@ -116,6 +116,7 @@ pub use workspaces::{WorkspaceQuota, Workspaces};
     validation = rules::one_minor_at_a_time(),
     validation = rules::set_once("teamRef", "a cluster cannot move to another team"),
     validation = rules::set_once("providerConfigRef", "machines cannot move to another provider"),
+    validation = rules::room_for_workers(),
     validation = rules::one_address_pool(),
     validation = rules::address_pool_apart("podCIDR"),
     validation = rules::address_pool_apart("serviceCIDR")

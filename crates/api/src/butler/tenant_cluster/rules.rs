@@ -97,6 +97,23 @@ pub(super) fn set_once(field: &str, reason: &str) -> Rule {
     .field_path(format!(".{field}"))
 }
 
+/// Every worker takes a /24 of the pod range (IPv6: a /64); one that gets none never becomes ready.
+pub(super) fn room_for_workers() -> Rule {
+    let range = "cidr(self.networking.podCIDR)";
+    let spare = format!("(({range}.ip().family() == 4 ? 24 : 64) - {range}.prefixLength())");
+    let powers: Vec<String> = (0..=16).map(|power| (1 << power).to_string()).collect();
+    Rule::new(format!(
+        "!isCIDR(self.networking.podCIDR) || {spare} < 0 || {spare} > 16 \
+         || self.workers.replicas <= [{}][{spare}]",
+        powers.join(",")
+    ))
+    .message(
+        "podCIDR has no room for so many workers: each takes a /24 of it (IPv6: a /64), so that a /16 \
+         serves 256",
+    )
+    .field_path(".workers.replicas")
+}
+
 /// The two ways to write the load-balancer pool must not contradict each other.
 pub(super) fn one_address_pool() -> Rule {
     Rule::new(
