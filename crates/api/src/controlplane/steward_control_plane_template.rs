@@ -34,7 +34,13 @@ use crate::infrastructure::contract::TemplateMetadata;
     crates(kube_core = "::kube_core"),
     validation = Rule::new("self.template.spec == oldSelf.template.spec")
         .message("a template cannot be changed: make a new one and name it in the ClusterClass")
-        .field_path(".template.spec")
+        .field_path(".template.spec"),
+    validation = Rule::new("!has(self.template.spec.dataStoreSchema)")
+        .message("a template must not name a dataStoreSchema: all clusters made from it would share their data")
+        .field_path(".template.spec.dataStoreSchema"),
+    validation = Rule::new("!has(self.template.spec.dataStoreUsername)")
+        .message("a template must not name a dataStoreUsername: all clusters made from it would share their rights")
+        .field_path(".template.spec.dataStoreUsername")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct StewardControlPlaneTemplateSpec {
