@@ -7,7 +7,10 @@ use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::common::{LocalRef, ObjectRef};
+use crate::{
+    common::{LocalRef, ObjectRef},
+    steward::rules::{no_downgrade, one_minor_at_a_time},
+};
 
 mod addons;
 mod control_plane;
@@ -56,7 +59,9 @@ pub use workspaces::{WorkspaceQuota, Workspaces};
         status_replicas_path = ".status.workerNodesReady"
     ),
     validation = rules::name(),
-    validation = rules::no_downgrade(),
+    validation = one_minor_at_a_time("spec.kubernetesVersion"),
+    validation = no_downgrade("spec.kubernetesVersion", "status.observedState.kubernetesVersion"),
+    validation = rules::one_minor_from_the_running_version(),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(
         name = "Version",
@@ -113,7 +118,6 @@ pub use workspaces::{WorkspaceQuota, Workspaces};
 #[x_kube(
     crates(kube_core = "::kube_core"),
     validation = rules::one_major(),
-    validation = rules::one_minor_at_a_time(),
     validation = rules::set_once("teamRef", "a cluster cannot move to another team"),
     validation = rules::set_once("providerConfigRef", "machines cannot move to another provider"),
     validation = rules::room_for_workers(),

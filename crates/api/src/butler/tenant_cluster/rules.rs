@@ -2,25 +2,7 @@
 
 use kube_core::Rule;
 
-use crate::{cel, types::names::CLUSTER_NAME_MAX};
-
-/// What the rules on versions can take apart.
-const VERSION: &str = r"^v[0-9]{1,4}[.][0-9]{1,4}[.][0-9]{1,4}$";
-
-/// One of the numbers of a version, as CEL.
-fn number(version: &str, index: usize) -> String {
-    let part = format!("{version}.split('.')[{index}]");
-    if index == 0 {
-        format!("int({part}.substring(1))")
-    } else {
-        format!("int({part})")
-    }
-}
-
-/// True unless both versions can be compared, as CEL that ends in `||`.
-fn unless_versions(new: &str, old: &str) -> String {
-    format!("!{new}.matches('{VERSION}') || !{old}.matches('{VERSION}') || ")
-}
+use crate::{cel, steward::rules::has_path, types::names::CLUSTER_NAME_MAX};
 
 /// The name becomes Services, label values and, with a suffix, a namespace.
 pub(super) fn name() -> Rule {
@@ -35,57 +17,31 @@ pub(super) fn name() -> Rule {
     .field_path(".metadata.name")
 }
 
-/// Versions only go up, except back to the one that still runs.
-///
-/// It is a rule of the whole object because only the status knows what runs: while an upgrade has not
-/// begun to be true, whoever takes the change back must get it accepted.
-pub(super) fn no_downgrade() -> Rule {
-    let (new, old) = (
-        "self.spec.kubernetesVersion",
-        "oldSelf.spec.kubernetesVersion",
-    );
-    let [major, minor, patch] = [0, 1, 2].map(|index| (number(new, index), number(old, index)));
-    Rule::new(format!(
-        "{}{} != {} || {} > {} || ({} == {} && {} >= {}) \
-         || self.?status.?observedState.?kubernetesVersion.orValue('') == {new}",
-        unless_versions(new, old),
-        major.0,
-        major.1,
-        minor.0,
-        minor.1,
-        minor.0,
-        minor.1,
-        patch.0,
-        patch.1,
-    ))
-    .message("a cluster cannot be downgraded; only an upgrade that has not begun can be taken back")
-    .field_path(".spec.kubernetesVersion")
-}
-
 /// No control plane moves between majors.
 pub(super) fn one_major() -> Rule {
-    let (new, old) = ("self.kubernetesVersion", "oldSelf.kubernetesVersion");
-    Rule::new(format!(
-        "{}{} == {}",
-        unless_versions(new, old),
-        number(new, 0),
-        number(old, 0)
-    ))
-    .message("a cluster stays on its major version")
-    .field_path(".kubernetesVersion")
+    Rule::new("self.kubernetesVersion.split('.')[0] == oldSelf.kubernetesVersion.split('.')[0]")
+        .message("a cluster stays on its major version")
+        .field_path(".kubernetesVersion")
 }
 
-/// Upstream supports one minor at a time.
-pub(super) fn one_minor_at_a_time() -> Rule {
-    let (new, old) = ("self.kubernetesVersion", "oldSelf.kubernetesVersion");
+/// Two upgrades in a row do not add up to a jump over a minor version.
+pub(super) fn one_minor_from_the_running_version() -> Rule {
+    let (wanted, running) = (
+        "spec.kubernetesVersion",
+        "status.observedState.kubernetesVersion",
+    );
+    let minor = |version: &str| format!("int(self.{version}.split('.')[1])");
+    let known = |version: &str| format!("self.{version}.matches('^v[0-9]+[.][0-9]{{1,4}}[.]')");
     Rule::new(format!(
-        "{}{} <= {} + 1",
-        unless_versions(new, old),
-        number(new, 1),
-        number(old, 1)
+        "self.{wanted} == oldSelf.{wanted} || !({}) || !{} || !{} || {} <= {} + 1",
+        has_path(running),
+        known(wanted),
+        known(running),
+        minor(wanted),
+        minor(running),
     ))
-    .message("upgrade one minor version at a time, for example from v1.34 to v1.35")
-    .field_path(".kubernetesVersion")
+    .message("the cluster does not run its last upgrade yet: wait for it, then upgrade to the next minor version")
+    .field_path(format!(".{wanted}"))
 }
 
 /// A reference that may be added later, but neither changed nor removed.
