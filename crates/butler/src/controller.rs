@@ -1,6 +1,6 @@
 //! `butler controller`.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::{Context, Result};
 use butler_controller::Surroundings;
@@ -30,15 +30,15 @@ pub(crate) struct Args {
 /// Runs until the process is asked to end. The client comes from KUBECONFIG or the service account.
 pub(crate) async fn run(args: Args) -> Result<()> {
     let (shutdown, _signals) = shutdown::on_signal().context("could not listen for signals")?;
-    let client = Client::try_default()
-        .await
-        .context("could not find a cluster: set KUBECONFIG, or run in a pod with a service account")?;
+    let client = Client::try_default().await.context(
+        "could not find a cluster: set KUBECONFIG, or run in a pod with a service account",
+    )?;
     let (metrics, readiness) = (Metrics::default(), Readiness::default());
     let _endpoints = endpoints::serve(args.address, metrics.clone(), readiness.clone())
         .await
         .with_context(|| format!("could not listen on {}", args.address))?;
     let clock = SystemClock::shared();
-    let surroundings = Surroundings::new(clock.clone(), metrics, readiness);
+    let surroundings = Surroundings::new(Arc::clone(&clock), metrics, readiness);
     let settings = lease::Settings::new(&args.namespace, butler_controller::LEASE, &args.identity);
     lease::guard(client.clone(), &settings, clock, &shutdown, || {
         butler_controller::run(client.clone(), surroundings.clone(), shutdown.clone())

@@ -2,6 +2,8 @@
 
 mod controller;
 
+use std::process::ExitCode;
+
 use butler_runtime::logging::{self, Format};
 use clap::{Parser, Subcommand};
 
@@ -26,10 +28,17 @@ enum Part {
 }
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> ExitCode {
     let cli = Cli::parse();
     logging::init(cli.log_format, &cli.log);
-    match cli.part {
+    let result = match cli.part {
         Part::Controller(args) => controller::run(args).await,
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "cannot go on");
+            ExitCode::FAILURE
+        }
     }
 }

@@ -53,7 +53,13 @@ impl Feeds {
     }
 
     async fn ready(&self) {
-        let Self { configs, teams, clusters, namespaces, bindings } = self;
+        let Self {
+            configs,
+            teams,
+            clusters,
+            namespaces,
+            bindings,
+        } = self;
         tokio::join!(
             configs.ready(),
             teams.ready(),
@@ -84,7 +90,13 @@ impl Surroundings {
     pub fn new(clock: SharedClock, metrics: Metrics, readiness: Readiness) -> Self {
         let reconciles = ReconcileMetrics::new(&metrics);
         let clusters = butler_config::ClusterGauge::new(&metrics);
-        Self { clock, metrics, readiness, reconciles, clusters }
+        Self {
+            clock,
+            metrics,
+            readiness,
+            reconciles,
+            clusters,
+        }
     }
 }
 
@@ -98,7 +110,11 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
     let configs = butler_config::Controller::new(&client, &feeds, &surroundings);
     let teams = team::Controller::new(&client, &feeds, &surroundings);
     // Counting many clusters is not worth a pass for each of them.
-    let slowly = Bounds { concurrency: 1, debounce: Duration::from_millis(500), ..Bounds::default() };
+    let slowly = Bounds {
+        concurrency: 1,
+        debounce: Duration::from_millis(500),
+        ..Bounds::default()
+    };
     tokio::join!(
         controller::run(
             configs,

@@ -21,12 +21,17 @@ pub fn owned_labels(owner_uid: &str) -> BTreeMap<String, String> {
 
 /// Whether an object carries the labels of this owner.
 pub fn is_owned_by(labels: &BTreeMap<String, String>, owner_uid: &str) -> bool {
-    owned_labels(owner_uid).iter().all(|(key, value)| labels.get(key) == Some(value))
+    owned_labels(owner_uid)
+        .iter()
+        .all(|(key, value)| labels.get(key) == Some(value))
 }
 
 /// A namespace of our own. No pods run in it, so the strictest standard costs nothing.
 pub fn namespace(name: &str, mut labels: BTreeMap<String, String>, description: &str) -> Namespace {
-    labels.insert("pod-security.kubernetes.io/enforce".to_owned(), "restricted".to_owned());
+    labels.insert(
+        "pod-security.kubernetes.io/enforce".to_owned(),
+        "restricted".to_owned(),
+    );
     Namespace {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),

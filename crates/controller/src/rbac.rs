@@ -5,7 +5,9 @@
 use k8s_openapi::{
     api::{
         core::v1::{Namespace, ServiceAccount},
-        rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},
+        rbac::v1::{
+            ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
+        },
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
@@ -55,7 +57,10 @@ fn controller() -> Vec<Manifest> {
         name: MANAGER.to_owned(),
     };
     vec![
-        Manifest::Namespace(Namespace { metadata: named(namespace, None), ..Namespace::default() }),
+        Manifest::Namespace(Namespace {
+            metadata: named(namespace, None),
+            ..Namespace::default()
+        }),
         Manifest::ServiceAccount(ServiceAccount {
             metadata: named(MANAGER, Some(namespace)),
             ..ServiceAccount::default()
@@ -85,12 +90,28 @@ fn controller() -> Vec<Manifest> {
 fn controller_rules() -> Vec<PolicyRule> {
     let team_roles: Vec<&str> = team::Role::ALL.map(team::Role::binding_name).to_vec();
     vec![
-        rule(&[BUTLER], &["butlerconfigs", "teams", "tenantclusters"], &READ),
-        rule(&[BUTLER], &["butlerconfigs/status", "teams/status"], &["patch"]),
+        rule(
+            &[BUTLER],
+            &["butlerconfigs", "teams", "tenantclusters"],
+            &READ,
+        ),
+        rule(
+            &[BUTLER],
+            &["butlerconfigs/status", "teams/status"],
+            &["patch"],
+        ),
         // Finalizers.
         rule(&[BUTLER], &["teams"], &["patch"]),
-        rule(&[""], &["namespaces"], &["get", "list", "watch", "create", "patch", "delete"]),
-        rule(&[RBAC], &["rolebindings"], &["get", "list", "watch", "create", "patch", "delete"]),
+        rule(
+            &[""],
+            &["namespaces"],
+            &["get", "list", "watch", "create", "patch", "delete"],
+        ),
+        rule(
+            &[RBAC],
+            &["rolebindings"],
+            &["get", "list", "watch", "create", "patch", "delete"],
+        ),
         // Only these roles may be handed out.
         PolicyRule {
             resource_names: Some(team_roles.into_iter().map(str::to_owned).collect()),
@@ -105,15 +126,32 @@ fn lease_rules() -> Vec<PolicyRule> {
     vec![
         // A create cannot be limited to a name.
         leases(&["create"]),
-        PolicyRule { resource_names: Some(vec![LEASE.to_owned()]), ..leases(&["get", "patch"]) },
+        PolicyRule {
+            resource_names: Some(vec![LEASE.to_owned()]),
+            ..leases(&["get", "patch"])
+        },
     ]
 }
 
 /// What each role of a team may do in the team's namespace. Nobody can grant roles there.
 fn teams() -> Vec<Manifest> {
-    let all = ["tenantclusters", "tenantaddons", "workspaces", "imagesyncs", "workspacetemplates",
-        "providerconfigs", "networkpools", "ipallocations"];
-    let clusters = ["tenantclusters", "tenantclusters/scale", "tenantaddons", "workspaces", "imagesyncs"];
+    let all = [
+        "tenantclusters",
+        "tenantaddons",
+        "workspaces",
+        "imagesyncs",
+        "workspacetemplates",
+        "providerconfigs",
+        "networkpools",
+        "ipallocations",
+    ];
+    let clusters = [
+        "tenantclusters",
+        "tenantclusters/scale",
+        "tenantaddons",
+        "workspaces",
+        "imagesyncs",
+    ];
     let viewer = vec![
         rule(&[BUTLER], &all, &READ),
         rule(&["", "events.k8s.io"], &["events"], &READ),
@@ -122,9 +160,17 @@ fn teams() -> Vec<Manifest> {
     let admin = [
         operator.clone(),
         vec![
-            rule(&[BUTLER], &["providerconfigs", "workspacetemplates"], &WRITE),
+            rule(
+                &[BUTLER],
+                &["providerconfigs", "workspacetemplates"],
+                &WRITE,
+            ),
             // Credentials of the team's own providers and repositories.
-            rule(&[""], &["secrets"], &["get", "list", "create", "update", "patch", "delete"]),
+            rule(
+                &[""],
+                &["secrets"],
+                &["get", "list", "create", "update", "patch", "delete"],
+            ),
         ],
     ]
     .concat();
@@ -151,7 +197,12 @@ fn named(name: &str, namespace: Option<&str>) -> ObjectMeta {
 }
 
 fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> PolicyRule {
-    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let owned = |words: &[&str]| {
+        words
+            .iter()
+            .map(|word| (*word).to_owned())
+            .collect::<Vec<_>>()
+    };
     PolicyRule {
         api_groups: Some(owned(groups)),
         resources: Some(owned(resources)),

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, fs};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use crate::workspace::{Metadata, Package, root};
+use crate::workspace::{Branch, root, tree};
 
 #[derive(Deserialize)]
 struct Rules {
@@ -38,24 +38,38 @@ pub(crate) fn check() -> Result<()> {
     let file = root().join("deny.toml");
     let text = fs::read_to_string(&file).context("could not read deny.toml")?;
     let rules: Rules = toml::from_str(&text).context("could not understand deny.toml")?;
-    let metadata = Metadata::load()?;
-    let faults: Vec<String> =
-        metadata.packages.iter().flat_map(|package| faults(&rules, package)).collect();
+    let mut packages = tree(&["--workspace", "--edges", "normal,build,dev"])?;
+    packages.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
+    packages.dedup_by(|a, b| (&a.name, &a.version) == (&b.name, &b.version));
+    let faults: Vec<String> = packages
+        .iter()
+        .flat_map(|package| faults(&rules, package))
+        .collect();
     if !faults.is_empty() {
-        bail!("dependencies that the rules of deny.toml refuse:\n  {}", faults.join("\n  "));
+        bail!(
+            "dependencies that the rules of deny.toml refuse:\n  {}",
+            faults.join("\n  ")
+        );
     }
-    println!("deny: {} packages keep the rules", metadata.packages.len());
+    println!("deny: {} packages keep the rules", packages.len());
     Ok(())
 }
 
-fn faults(rules: &Rules, package: &Package) -> Vec<String> {
+fn faults(rules: &Rules, package: &Branch) -> Vec<String> {
     let name = format!("{} {}", package.name, package.version);
-    let banned = rules.bans.deny.iter().filter(|banned| banned.name == package.name);
-    let mut faults: Vec<String> =
-        banned.map(|banned| format!("{name} is banned: {}", banned.reason)).collect();
-    let licence = package.license.as_deref().unwrap_or("none");
+    let banned = rules
+        .bans
+        .deny
+        .iter()
+        .filter(|banned| banned.name == package.name);
+    let mut faults: Vec<String> = banned
+        .map(|banned| format!("{name} is banned: {}", banned.reason))
+        .collect();
+    let licence = &package.license;
     if !is_allowed(licence, &rules.licenses.allow) {
-        faults.push(format!("{name} has the licence {licence:?}, which is not on the list"));
+        faults.push(format!(
+            "{name} has the licence {licence:?}, which is not on the list"
+        ));
     }
     faults
 }
@@ -72,7 +86,10 @@ fn is_allowed(expression: &str, allowed: &BTreeSet<String>) -> bool {
         return one_of.iter().any(|part| is_allowed(part, allowed));
     }
     let part = expression.trim();
-    match part.strip_prefix('(').and_then(|part| part.strip_suffix(')')) {
+    match part
+        .strip_prefix('(')
+        .and_then(|part| part.strip_suffix(')'))
+    {
         Some(inner) => is_allowed(inner, allowed),
         None => allowed.contains(part),
     }
@@ -98,7 +115,10 @@ mod tests {
     use super::*;
 
     fn allowed(expression: &str) -> bool {
-        is_allowed(expression, &["MIT", "ISC", "Apache-2.0"].map(str::to_owned).into())
+        is_allowed(
+            expression,
+            &["MIT", "ISC", "Apache-2.0"].map(str::to_owned).into(),
+        )
     }
 
     #[test]

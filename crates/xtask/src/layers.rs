@@ -1,28 +1,48 @@
 //! `cargo xtask layers`: arrows point one way, and pure crates reach no client, clock, randomness or async.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, bail};
 
-use crate::workspace::{Metadata, Package, root};
+use crate::workspace::{Metadata, Package, root, tree};
 
 /// The layers, lowest first; a crate depends on its own layer and those below it.
 const LAYERS: [&str; 3] = ["pure", "io", "edge"];
 
 /// Packages that bring a client, an async runtime, the network or chance.
 const IMPURE: [&str; 14] = [
-    "kube", "kube-client", "kube-runtime", "tokio", "hyper", "reqwest", "axum", "tower", "mio",
-    "futures-util", "rand", "getrandom", "fastrand", "uuid",
+    "kube",
+    "kube-client",
+    "kube-runtime",
+    "tokio",
+    "hyper",
+    "reqwest",
+    "axum",
+    "tower",
+    "mio",
+    "futures-util",
+    "rand",
+    "getrandom",
+    "fastrand",
+    "uuid",
 ];
 
 /// Words that mean a clock, a file, a socket, a process, a thread or async in the source of a pure crate.
 const IMPURE_WORDS: [&str; 11] = [
-    "async fn", "async move", ".await", "SystemTime", "Instant::now", "Timestamp::now", "std::fs",
-    "std::process", "std::env", "std::thread", "TcpStream",
+    "async fn",
+    "async move",
+    ".await",
+    "SystemTime",
+    "Instant::now",
+    "Timestamp::now",
+    "std::fs",
+    "std::process",
+    "std::env",
+    "std::thread",
+    "TcpStream",
 ];
 
 /// Checks every crate and reports all violations at once.
@@ -38,14 +58,17 @@ pub(crate) fn check() -> Result<()> {
             Some(rank) => faults.extend(arrows(&metadata, package, rank)),
         }
         if package.layer() == Some("pure") {
-            faults.extend(impure_packages(&metadata, package));
+            faults.extend(impure_packages(package)?);
             faults.extend(impure_sources(&package.sources())?);
         }
     }
     if !faults.is_empty() {
         bail!("the layer rule is broken:\n  {}", faults.join("\n  "));
     }
-    println!("layers: {} crates keep the rule", metadata.members().count());
+    println!(
+        "layers: {} crates keep the rule",
+        metadata.members().count()
+    );
     Ok(())
 }
 
@@ -61,40 +84,39 @@ fn arrows(metadata: &Metadata, package: &Package, own: usize) -> Vec<String> {
     needed
         .filter_map(|id| packages.get(id))
         .filter(|other| other.layer().and_then(rank).is_some_and(|rank| rank > own))
-        .map(|other| format!("{} must not depend on {}, which is above it", package.name, other.name))
+        .map(|other| {
+            format!(
+                "{} must not depend on {}, which is above it",
+                package.name, other.name
+            )
+        })
         .collect()
 }
 
 /// Impure packages that a pure crate reaches, each with one way there.
-fn impure_packages(metadata: &Metadata, package: &Package) -> Vec<String> {
-    let packages = metadata.by_id();
-    let needs = metadata.needs();
-    let mut came_from: BTreeMap<&str, &str> = BTreeMap::new();
-    let mut open = vec![package.id.as_str()];
-    let mut seen: BTreeSet<&str> = open.iter().copied().collect();
+fn impure_packages(package: &Package) -> Result<Vec<String>> {
+    let branches = tree(&[
+        "--package",
+        &package.name,
+        "--edges",
+        "normal",
+        "--target",
+        "x86_64-unknown-linux-gnu",
+    ])?;
+    let mut way: Vec<String> = Vec::new();
     let mut faults = Vec::new();
-    while let Some(id) = open.pop() {
-        let Some(reached) = packages.get(id) else { continue };
-        if IMPURE.contains(&reached.name.as_str()) {
-            faults.push(format!("{} reaches {}", package.name, path(&packages, &came_from, id)));
-            continue;
-        }
-        for next in needs.get(id).into_iter().flatten() {
-            if seen.insert(next) {
-                came_from.insert(next, id);
-                open.push(next);
-            }
+    for branch in branches {
+        way.truncate(branch.depth);
+        way.push(branch.name.clone());
+        if IMPURE.contains(&branch.name.as_str()) {
+            faults.push(format!(
+                "{} is pure and reaches {}",
+                package.name,
+                way.join(" -> ")
+            ));
         }
     }
-    faults
-}
-
-fn path(packages: &BTreeMap<&str, &Package>, came_from: &BTreeMap<&str, &str>, id: &str) -> String {
-    let steps = std::iter::successors(Some(id), |id| came_from.get(id).copied());
-    let mut names: Vec<&str> =
-        steps.filter_map(|id| packages.get(id)).map(|package| package.name.as_str()).collect();
-    names.reverse();
-    names.join(" -> ")
+    Ok(faults)
 }
 
 fn impure_sources(folder: &Path) -> Result<Vec<String>> {
@@ -102,7 +124,11 @@ fn impure_sources(folder: &Path) -> Result<Vec<String>> {
     for file in rust_files(folder)? {
         let text = fs::read_to_string(&file)
             .with_context(|| format!("could not read {}", file.display()))?;
-        let shown = file.strip_prefix(root()).unwrap_or(&file).display().to_string();
+        let shown = file
+            .strip_prefix(root())
+            .unwrap_or(&file)
+            .display()
+            .to_string();
         for (number, line) in impure_lines(&text) {
             faults.push(format!("{shown}:{number}: {line}"));
         }
@@ -112,7 +138,10 @@ fn impure_sources(folder: &Path) -> Result<Vec<String>> {
 
 /// Lines of code, not of comments or tests, that hold an impure word.
 fn impure_lines(text: &str) -> Vec<(usize, &str)> {
-    let code = text.lines().enumerate().take_while(|(_, line)| !line.starts_with("#[cfg(test)]"));
+    let code = text
+        .lines()
+        .enumerate()
+        .take_while(|(_, line)| !line.starts_with("#[cfg(test)]"));
     code.map(|(index, line)| (index + 1, line.trim()))
         .filter(|(_, line)| !line.starts_with("//"))
         .filter(|(_, line)| IMPURE_WORDS.iter().any(|word| line.contains(word)))

@@ -9,6 +9,8 @@ mod test;
 mod up;
 mod workspace;
 
+use std::process::ExitCode;
+
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
@@ -46,7 +48,17 @@ enum Task {
     Toolchain(butler_toolchain::cli::Command),
 }
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
     match Cli::parse().task {
         Task::Gen { check } => generate::run(check),
         Task::Layers => layers::check(),

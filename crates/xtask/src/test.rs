@@ -14,13 +14,30 @@ pub(crate) fn run() -> Result<()> {
     step("layers", layers::check)?;
     step("licences and bans", deny::check)?;
     step("lints", || {
-        cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"], &[])
+        cargo(
+            &[
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--quiet",
+                "--",
+                "-D",
+                "warnings",
+            ],
+            &[],
+        )
     })?;
-    step("build tests", || cargo(&["test", "--workspace", "--no-run", "--quiet"], &[]))?;
+    step("build tests", || {
+        cargo(&["test", "--workspace", "--no-run", "--quiet"], &[])
+    })?;
     let runtime = tokio::runtime::Runtime::new().context("could not start an async runtime")?;
     let server = step("API server", || {
-        runtime.block_on(Server::start(Options::default())).context("could not start an API server")
+        runtime
+            .block_on(Server::start(Options::default()))
+            .context("could not start an API server")
     })?;
     let shared = [(SHARED_SERVER, server.folder().as_os_str())];
-    step("tests", || cargo(&["test", "--workspace", "--no-fail-fast"], &shared))
+    step("tests", || {
+        cargo(&["test", "--workspace", "--no-fail-fast"], &shared)
+    })
 }

@@ -15,6 +15,7 @@ use butler_runtime::{
     task::{self, Task},
 };
 use butler_testkit::{Options, Server, User};
+use butler_toolchain::Toolchain;
 use kube::{Api, runtime::wait};
 use tokio_util::sync::CancellationToken;
 
@@ -36,7 +37,7 @@ async fn serve() -> Result<()> {
         .await
         .context("could not start an API server")?;
     let platform = start(&server, &stop).await?;
-    explain(&server, platform.endpoints.address);
+    explain(&server, platform.endpoints.address)?;
     stop.cancelled().await;
     println!("==> stopping");
     platform.controllers.join().await;
@@ -51,7 +52,10 @@ pub(crate) struct Platform {
 
 /// The service account that the controllers act as, with no more than `rbac/` grants.
 pub(crate) fn controller_user() -> User {
-    User::service_account(butler_api::names::SYSTEM_NAMESPACE, butler_controller::MANAGER)
+    User::service_account(
+        butler_api::names::SYSTEM_NAMESPACE,
+        butler_controller::MANAGER,
+    )
 }
 
 /// Starts the controllers and applies the examples, the cluster last: it needs its team's namespace.
@@ -59,18 +63,27 @@ pub(crate) async fn start(server: &Server, stop: &CancellationToken) -> Result<P
     println!("==> controllers, with the permissions of rbac/");
     apply(server, "rbac").await?;
     let (metrics, readiness) = (Metrics::default(), Readiness::default());
-    let endpoints =
-        endpoints::serve(([127, 0, 0, 1], 0).into(), metrics.clone(), readiness.clone()).await?;
+    let endpoints = endpoints::serve(
+        ([127, 0, 0, 1], 0).into(),
+        metrics.clone(),
+        readiness.clone(),
+    )
+    .await?;
     let surroundings = Surroundings::new(SystemClock::shared(), metrics, readiness);
     let client = server.client_for(&controller_user());
-    let controllers =
-        task::spawn("controllers", butler_controller::run(client, surroundings, stop.clone()));
+    let controllers = task::spawn(
+        "controllers",
+        butler_controller::run(client, surroundings, stop.clone()),
+    );
 
     println!("==> examples: a configuration, two teams, a provider, a cluster, an addon");
     apply(server, "examples/platform").await?;
     team_ready(server, stop, "team-a").await?;
     apply(server, "examples/team-a").await?;
-    Ok(Platform { controllers, endpoints })
+    Ok(Platform {
+        controllers,
+        endpoints,
+    })
 }
 
 /// Applies every file of a folder, in the order of their names.
@@ -106,7 +119,8 @@ async fn team_ready(server: &Server, stop: &CancellationToken, name: &str) -> Re
     Ok(())
 }
 
-fn explain(server: &Server, endpoints: SocketAddr) {
+fn explain(server: &Server, endpoints: SocketAddr) -> Result<()> {
+    let kubectl = Toolchain::locate()?.binary("kubectl", None)?;
     println!(
         "
 Butler is up. In another terminal:
@@ -123,6 +137,7 @@ Butler is up. In another terminal:
 No kubectl? Ours is {kubectl}
 Clusters stay Pending: their controller is not part of this yet. Ctrl-C stops everything and leaves nothing behind.",
         kubeconfig = server.kubeconfig().display(),
-        kubectl = server.kubectl_path().display(),
+        kubectl = kubectl.display(),
     );
+    Ok(())
 }

@@ -27,8 +27,6 @@ pub(crate) struct Metadata {
 pub(crate) struct Package {
     pub(crate) id: String,
     pub(crate) name: String,
-    pub(crate) version: String,
-    pub(crate) license: Option<String>,
     pub(crate) manifest_path: PathBuf,
     metadata: Option<PackageMetadata>,
 }
@@ -66,36 +64,31 @@ struct DependencyKind {
 }
 
 impl Metadata {
-    /// Asks cargo, without touching the network.
+    /// Asks cargo what it resolved.
     pub(crate) fn load() -> Result<Self> {
-        let output = Command::new(env!("CARGO"))
-            .args(["metadata", "--format-version", "1", "--locked", "--offline"])
-            .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
-            .current_dir(root())
-            .output()
-            .context("could not run cargo metadata")?;
-        ensure!(
-            output.status.success(),
-            "cargo metadata failed: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        serde_json::from_slice(&output.stdout).context("could not read the answer of cargo metadata")
+        let text = cargo_says(&["metadata", "--format-version", "1", "--locked"])?;
+        serde_json::from_str(&text).context("could not read the answer of cargo metadata")
     }
 
     /// The packages of this workspace.
     pub(crate) fn members(&self) -> impl Iterator<Item = &Package> {
-        self.packages.iter().filter(|package| self.workspace_members.contains(&package.id))
+        self.packages
+            .iter()
+            .filter(|package| self.workspace_members.contains(&package.id))
     }
 
     /// What each package needs to run: neither build nor test dependencies.
     pub(crate) fn needs(&self) -> BTreeMap<&str, Vec<&str>> {
-        let is_normal = |dependency: &&Dependency| {
-            dependency.dep_kinds.iter().any(|kind| kind.kind.is_none())
-        };
+        let is_normal =
+            |dependency: &&Dependency| dependency.dep_kinds.iter().any(|kind| kind.kind.is_none());
         let nodes = self.resolve.nodes.iter();
         nodes
             .map(|node| {
-                let needed = node.deps.iter().filter(is_normal).map(|dep| dep.pkg.as_str());
+                let needed = node
+                    .deps
+                    .iter()
+                    .filter(is_normal)
+                    .map(|dep| dep.pkg.as_str());
                 (node.id.as_str(), needed.collect())
             })
             .collect()
@@ -103,14 +96,72 @@ impl Metadata {
 
     /// The packages by their ids.
     pub(crate) fn by_id(&self) -> BTreeMap<&str, &Package> {
-        self.packages.iter().map(|package| (package.id.as_str(), package)).collect()
+        self.packages
+            .iter()
+            .map(|package| (package.id.as_str(), package))
+            .collect()
     }
+}
+
+/// A line of `cargo tree`, which unlike `cargo metadata` leaves out what no feature turns on.
+pub(crate) struct Branch {
+    /// How far from the root it is.
+    pub(crate) depth: usize,
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) license: String,
+}
+
+/// Runs `cargo tree` with these arguments; nothing is left out as seen before.
+pub(crate) fn tree(arguments: &[&str]) -> Result<Vec<Branch>> {
+    let text = cargo_says(
+        &[
+            &[
+                "tree", "--locked", "--prefix", "depth", "--format", " {p}|{l}",
+            ],
+            arguments,
+        ]
+        .concat(),
+    )?;
+    let branches = text.lines().filter(|line| !line.is_empty()).map(|line| {
+        let (depth, rest) = line.split_once(' ').context("no depth")?;
+        let (package, license) = rest.split_once('|').context("no licence")?;
+        let mut words = package.split_whitespace();
+        Ok(Branch {
+            depth: depth.parse()?,
+            name: words.next().unwrap_or_default().to_owned(),
+            version: words.next().unwrap_or_default().to_owned(),
+            license: license.trim_end_matches(" (*)").to_owned(),
+        })
+    });
+    branches
+        .collect::<Result<_>>()
+        .context("could not read the answer of cargo tree")
+}
+
+fn cargo_says(arguments: &[&str]) -> Result<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .with_context(|| format!("could not run cargo {}", arguments.join(" ")))?;
+    ensure!(
+        output.status.success(),
+        "cargo {} failed: {}",
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).context("cargo did not answer in UTF-8")
 }
 
 impl Package {
     /// The layer that the manifest declares.
     pub(crate) fn layer(&self) -> Option<&str> {
-        self.metadata.as_ref()?.butler.as_ref().map(|butler| butler.layer.as_str())
+        self.metadata
+            .as_ref()?
+            .butler
+            .as_ref()
+            .map(|butler| butler.layer.as_str())
     }
 
     /// The folder of the package's sources.

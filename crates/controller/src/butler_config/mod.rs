@@ -1,4 +1,4 @@
-//! ButlerConfig: the platform's one configuration, its default namespace, and the counts on it.
+//! The platform's one configuration (`ButlerConfig`), its default namespace, and the counts on it.
 
 mod plan;
 
@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use butler_api::{
     butler::{
         ButlerConfig,
-        butler_config::{ButlerConfigStatus, TenancyMode},
+        butler_config::{ButlerConfigStatus, MultiTenancyMode},
     },
     names,
 };
@@ -39,7 +39,9 @@ pub struct Controller {
 }
 
 /// The configuration counts teams and clusters, so each of them that comes or goes is a reason to look.
-pub(crate) fn triggers(feeds: &Feeds) -> impl Stream<Item = ObjectRef<ButlerConfig>> + Send + use<> {
+pub(crate) fn triggers(
+    feeds: &Feeds,
+) -> impl Stream<Item = ObjectRef<ButlerConfig>> + Send + use<> {
     let teams = feeds.teams.subscribe().map(drop);
     let clusters = feeds.clusters.subscribe().map(drop);
     let namespaces = feeds.namespaces.subscribe().map(drop);
@@ -67,9 +69,9 @@ fn validate(config: &ButlerConfig) -> Spec {
     let spec = &config.spec;
     Spec {
         uid: config.uid().unwrap_or_default(),
-        teams_enforced: spec.multi_tenancy.mode == TenancyMode::Enforced,
+        teams_enforced: spec.multi_tenancy.mode == MultiTenancyMode::Enforced,
         default_namespace: spec.default_namespace.clone(),
-        exposure: spec.control_plane_exposure.as_ref().map(|it| it.mode).unwrap_or_default(),
+        exposure: spec.control_plane_exposure.mode,
     }
 }
 
@@ -87,7 +89,11 @@ impl Controller {
         let namespace = self.feeds.namespaces.get(None, &spec.default_namespace);
         let mut clusters = BTreeMap::new();
         for cluster in self.feeds.clusters.store().state() {
-            let phase = cluster.status.phase.clone().unwrap_or_else(|| "Pending".to_owned());
+            let phase = cluster
+                .status
+                .phase
+                .clone()
+                .unwrap_or_else(|| "Pending".to_owned());
             *clusters.entry(phase).or_default() += 1;
         }
         World {
@@ -118,7 +124,9 @@ impl Controller {
         plan: &Plan,
     ) -> Result<(), ApiError> {
         let held = config.status.as_ref();
-        let conditions = held.map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let conditions = held
+            .map(|status| status.conditions.as_slice())
+            .unwrap_or_default();
         let generation = config.metadata.generation;
         let clusters: usize = world.clusters.values().sum();
         let next = ButlerConfigStatus {
@@ -135,7 +143,9 @@ impl Controller {
             ),
             ..ButlerConfigStatus::default()
         };
-        status::report(&self.applier, config, held, &next).await.map(drop)
+        status::report(&self.applier, config, held, &next)
+            .await
+            .map(drop)
     }
 }
 
@@ -153,7 +163,11 @@ impl ClusterGauge {
     pub fn new(metrics: &Metrics) -> Self {
         let family = Family::<PhaseLabel, Gauge>::default();
         metrics.register(|registry| {
-            registry.register("tenant_clusters", "Tenant clusters by phase", family.clone());
+            registry.register(
+                "tenant_clusters",
+                "Tenant clusters by phase",
+                family.clone(),
+            );
         });
         Self(family)
     }
@@ -162,8 +176,12 @@ impl ClusterGauge {
     fn set(&self, clusters: &BTreeMap<String, usize>) {
         self.0.clear();
         for (phase, count) in clusters {
-            let label = PhaseLabel { phase: phase.clone() };
-            self.0.get_or_create(&label).set(i64::try_from(*count).unwrap_or(i64::MAX));
+            let label = PhaseLabel {
+                phase: phase.clone(),
+            };
+            self.0
+                .get_or_create(&label)
+                .set(i64::try_from(*count).unwrap_or(i64::MAX));
         }
     }
 }

@@ -84,11 +84,18 @@ fn namespace(spec: &Spec, world: &World) -> (NamespaceStep, Verdict) {
     let name = &spec.default_namespace;
     if spec.teams_enforced {
         let message = "every cluster belongs to a team, so no default namespace is needed";
-        return (NamespaceStep::Leave, Verdict::yes(TYPE, "NotNeeded", message));
+        return (
+            NamespaceStep::Leave,
+            Verdict::yes(TYPE, "NotNeeded", message),
+        );
     }
     let wanted = || {
         let labels = namespaces::owned_labels(&spec.uid);
-        Box::new(namespaces::namespace(name, labels, "Clusters that belong to no team"))
+        Box::new(namespaces::namespace(
+            name,
+            labels,
+            "Clusters that belong to no team",
+        ))
     };
     match &world.namespace {
         Standing::Missing => (
@@ -102,11 +109,19 @@ fn namespace(spec: &Spec, world: &World) -> (NamespaceStep, Verdict) {
         // Made by a person for this purpose: used, and left as it is.
         Standing::Foreign => (
             NamespaceStep::Leave,
-            Verdict::yes(TYPE, "Found", format!("namespace {name} exists and is left as it is")),
+            Verdict::yes(
+                TYPE,
+                "Found",
+                format!("namespace {name} exists and is left as it is"),
+            ),
         ),
         Standing::Ending => (
             NamespaceStep::Leave,
-            Verdict::no(TYPE, "NamespaceEnding", format!("namespace {name} is being deleted")),
+            Verdict::no(
+                TYPE,
+                "NamespaceEnding",
+                format!("namespace {name} is being deleted"),
+            ),
         ),
     }
 }

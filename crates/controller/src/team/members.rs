@@ -55,20 +55,31 @@ pub struct Members(BTreeMap<Member, Role>);
 impl Members {
     /// Reads the access list of a team.
     pub fn of(access: &Access) -> Self {
-        let users =
-            access.users.iter().map(|user| (Member::User(user.name.clone()), user.role.into()));
-        let groups =
-            access.groups.iter().map(|group| (Member::Group(group.name.clone()), group.role.into()));
+        let users = access
+            .users
+            .iter()
+            .map(|user| (Member::User(user.name.clone()), Role::from(user.role)));
+        let groups = access
+            .groups
+            .iter()
+            .map(|group| (Member::Group(group.name.clone()), Role::from(group.role)));
         let mut members = BTreeMap::new();
         for (member, role) in users.chain(groups) {
-            members.entry(member).and_modify(|held: &mut Role| *held = role.max(*held)).or_insert(role);
+            members
+                .entry(member)
+                .and_modify(|held| *held = role.max(*held))
+                .or_insert(role);
         }
         Self(members)
     }
 
     /// The members that have exactly this role.
     pub fn with(&self, role: Role) -> BTreeSet<&Member> {
-        self.0.iter().filter(|(_, held)| **held == role).map(|(member, _)| member).collect()
+        self.0
+            .iter()
+            .filter(|(_, held)| **held == role)
+            .map(|(member, _)| member)
+            .collect()
     }
 
     /// How many there are.

@@ -22,8 +22,8 @@ use butler_runtime::{
 use futures::{Stream, StreamExt, future};
 use k8s_openapi::api::{core::v1::Namespace, rbac::v1::RoleBinding};
 use kube::{Api, Client, ResourceExt, api::ListParams, runtime::reflector::ObjectRef};
-pub use members::Role;
 use members::Members;
+pub use members::Role;
 pub use plan::{NamespaceStep, Plan, Spec, World, plan};
 
 use crate::{
@@ -69,9 +69,18 @@ impl Classify for Error {
 /// Teams to look at because something of theirs changed: a namespace, a binding, a cluster.
 pub(crate) fn triggers(feeds: &Feeds) -> impl Stream<Item = ObjectRef<Team>> + Send + use<> {
     // A team's namespace has its name, so every one of these changes names its team.
-    let namespaces = feeds.namespaces.subscribe().map(|change| Some(change.object().name_any()));
-    let bindings = feeds.bindings.subscribe().map(|change| change.object().namespace());
-    let clusters = feeds.clusters.subscribe().map(|change| change.object().namespace());
+    let namespaces = feeds
+        .namespaces
+        .subscribe()
+        .map(|change| Some(change.object().name_any()));
+    let bindings = feeds
+        .bindings
+        .subscribe()
+        .map(|change| change.object().namespace());
+    let clusters = feeds
+        .clusters
+        .subscribe()
+        .map(|change| change.object().namespace());
     let teams = feeds.teams.store();
     futures::stream::select(namespaces, futures::stream::select(bindings, clusters)).filter_map(
         move |name| {
@@ -111,7 +120,10 @@ impl Reconciler for Controller {
 
 fn validate(team: &Team) -> Result<Spec, Error> {
     let name = team.name_any();
-    let checked = name.parse::<TeamName>().map_err(|source| Error::Name { name: name.clone(), source })?;
+    let checked = name.parse::<TeamName>().map_err(|source| Error::Name {
+        name: name.clone(),
+        source,
+    })?;
     Ok(Spec {
         name: checked,
         uid: team.uid().unwrap_or_default(),
@@ -158,7 +170,10 @@ impl Controller {
             .map_err(ApiError::of("list", "TenantClusters of", name))?;
         let mut clusters: Vec<String> = clusters.iter().map(ResourceExt::name_any).collect();
         clusters.sort();
-        Ok(World { namespace: Standing::of(namespace.as_ref(), &spec.uid), clusters })
+        Ok(World {
+            namespace: Standing::of(namespace.as_ref(), &spec.uid),
+            clusters,
+        })
     }
 
     fn clusters_seen(&self, namespace: &str) -> Vec<String> {
@@ -196,8 +211,12 @@ impl Controller {
         }
         let held = self.bindings_of(spec);
         for wanted in &plan.bindings {
-            let live = held.iter().find(|binding| binding.name_any() == wanted.name_any());
-            self.applier.apply(wanted, live.map(|binding| &**binding)).await?;
+            let live = held
+                .iter()
+                .find(|binding| binding.name_any() == wanted.name_any());
+            self.applier
+                .apply(wanted, live.map(|binding| &**binding))
+                .await?;
         }
         let held: Vec<RoleBinding> = held.iter().map(|binding| (**binding).clone()).collect();
         self.applier.prune(&held, &plan.bindings).await?;
@@ -219,7 +238,9 @@ impl Controller {
         plan: &Plan,
     ) -> Result<(), Error> {
         let held = team.status.as_ref();
-        let conditions = held.map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let conditions = held
+            .map(|status| status.conditions.as_slice())
+            .unwrap_or_default();
         let generation = team.metadata.generation;
         let next = TeamStatus {
             observed_generation: generation,

@@ -77,7 +77,11 @@ pub struct Plan {
 
 /// Decides.
 pub fn plan(spec: &Spec, world: &World) -> Plan {
-    if spec.deleting { end(spec, world) } else { serve(spec, world) }
+    if spec.deleting {
+        end(spec, world)
+    } else {
+        serve(spec, world)
+    }
 }
 
 fn serve(spec: &Spec, world: &World) -> Plan {
@@ -95,8 +99,16 @@ fn serve(spec: &Spec, world: &World) -> Plan {
         bindings: bindings(spec),
         phase: TeamPhase::Ready,
         verdicts: vec![
-            Verdict::yes("NamespaceReady", "Created", format!("namespace {} exists", spec.name)),
-            Verdict::yes("RBACReady", "Bound", format!("{count} members have their roles")),
+            Verdict::yes(
+                "NamespaceReady",
+                "Created",
+                format!("namespace {} exists", spec.name),
+            ),
+            Verdict::yes(
+                "RBACReady",
+                "Bound",
+                format!("{count} members have their roles"),
+            ),
             Verdict::yes("Ready", "Ready", "members can work"),
         ],
         notes: Vec::new(),
@@ -115,7 +127,12 @@ fn namespace_taken(spec: &Spec) -> Plan {
         spec.name
     );
     let mut plan = not_ready(TeamPhase::Failed, "NamespaceTaken", message.clone());
-    plan.notes.push(Note { warning: true, reason: "NamespaceTaken", action: "CreateNamespace", message });
+    plan.notes.push(Note {
+        warning: true,
+        reason: "NamespaceTaken",
+        action: "CreateNamespace",
+        message,
+    });
     plan
 }
 
@@ -127,7 +144,11 @@ fn not_ready(phase: TeamPhase, reason: &'static str, message: String) -> Plan {
         phase,
         verdicts: vec![
             Verdict::no("NamespaceReady", reason, message.clone()),
-            Verdict::no("RBACReady", reason, "there is no namespace to bind roles in"),
+            Verdict::no(
+                "RBACReady",
+                reason,
+                "there is no namespace to bind roles in",
+            ),
             Verdict::no("Ready", reason, message),
         ],
         notes: Vec::new(),
@@ -139,18 +160,26 @@ fn not_ready(phase: TeamPhase, reason: &'static str, message: String) -> Plan {
 fn end(spec: &Spec, world: &World) -> Plan {
     let blocked = !world.clusters.is_empty();
     let (namespace, reason, message) = match &world.namespace {
-        _ if blocked => (NamespaceStep::Leave, "DeletionBlocked", still_there(&world.clusters)),
-        Standing::Ours(_) => {
-            (NamespaceStep::Delete, "DeletingNamespace", format!("deleting namespace {}", spec.name))
-        }
+        _ if blocked => (
+            NamespaceStep::Leave,
+            "DeletionBlocked",
+            still_there(&world.clusters),
+        ),
+        Standing::Ours(_) => (
+            NamespaceStep::Delete,
+            "DeletingNamespace",
+            format!("deleting namespace {}", spec.name),
+        ),
         Standing::Ending => (
             NamespaceStep::Leave,
             "DeletingNamespace",
             format!("waiting for namespace {} to be gone", spec.name),
         ),
-        Standing::Missing | Standing::Foreign => {
-            (NamespaceStep::Leave, "Deleted", "nothing of the team is left".to_owned())
-        }
+        Standing::Missing | Standing::Foreign => (
+            NamespaceStep::Leave,
+            "Deleted",
+            "nothing of the team is left".to_owned(),
+        ),
     };
     let note = blocked.then(|| Note {
         warning: true,
@@ -164,7 +193,12 @@ fn end(spec: &Spec, world: &World) -> Plan {
         // People keep their access while their clusters are still there.
         bindings: if blocked { bindings(spec) } else { Vec::new() },
         phase: TeamPhase::Terminating,
-        verdicts: vec![Verdict { type_: "Ready", status: Truth::False, reason, message }],
+        verdicts: vec![Verdict {
+            type_: "Ready",
+            status: Truth::False,
+            reason,
+            message,
+        }],
         notes: note.into_iter().collect(),
         wake: Wake::OnChange,
     }
@@ -176,7 +210,10 @@ fn still_there(clusters: &[String]) -> String {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    format!("delete the team's clusters first: {}{more}", named.join(", "))
+    format!(
+        "delete the team's clusters first: {}{more}",
+        named.join(", ")
+    )
 }
 
 fn namespace(spec: &Spec) -> Namespace {
@@ -188,7 +225,9 @@ fn namespace(spec: &Spec) -> Namespace {
 
 /// One binding for each role that somebody has (ADR-0010).
 fn bindings(spec: &Spec) -> Vec<RoleBinding> {
-    let roles = Role::ALL.into_iter().map(|role| (role, spec.members.with(role)));
+    let roles = Role::ALL
+        .into_iter()
+        .map(|role| (role, spec.members.with(role)));
     roles
         .filter(|(_, members)| !members.is_empty())
         .map(|(role, members)| binding(spec, role, members.into_iter().map(subject).collect()))

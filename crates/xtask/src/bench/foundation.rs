@@ -11,11 +11,14 @@ use super::Figure;
 use crate::up;
 
 /// How long the controllers are watched doing nothing.
-const QUIET: Duration = Duration::from_secs(60);
+const QUIET: Duration = Duration::from_mins(1);
 
 pub(super) fn measure() -> Result<Vec<Figure>> {
     let started = Instant::now();
-    Toolchain::locate()?.ensure(&Selection::Group(Group::Test), progress::for_stderr().as_ref())?;
+    Toolchain::locate()?.ensure(
+        &Selection::Group(Group::Test),
+        progress::for_stderr().as_ref(),
+    )?;
     let toolchain = started.elapsed();
 
     let runtime = tokio::runtime::Runtime::new().context("could not start an async runtime")?;
@@ -25,15 +28,30 @@ pub(super) fn measure() -> Result<Vec<Figure>> {
     let idle_writes = runtime.block_on(idle_writes(&server))?;
 
     Ok(vec![
-        Figure { name: "toolchain check, warm", value: toolchain.as_secs_f64(), goal: 1.0, unit: "s" },
-        Figure { name: "test server ready, warm", value: ready.as_secs_f64(), goal: 5.0, unit: "s" },
+        Figure {
+            name: "toolchain check, warm",
+            value: toolchain.as_secs_f64(),
+            goal: 1.0,
+            unit: "s",
+        },
+        Figure {
+            name: "test server ready, warm",
+            value: ready.as_secs_f64(),
+            goal: 5.0,
+            unit: "s",
+        },
         Figure {
             name: "set-up of make test beyond compiling, warm",
             value: (toolchain + ready).as_secs_f64(),
             goal: 15.0,
             unit: "s",
         },
-        Figure { name: "writes of idle controllers in a minute", value: idle_writes, goal: 0.0, unit: "" },
+        Figure {
+            name: "writes of idle controllers in a minute",
+            value: idle_writes,
+            goal: 0.0,
+            unit: "",
+        },
         Figure {
             name: "largest definition (kubectl apply takes 256)",
             value: largest_definition()?,
@@ -53,7 +71,11 @@ async fn idle_writes(server: &Server) -> Result<f64> {
     tokio::time::sleep(Duration::from_secs(5)).await;
     let mark = server.mark().await;
     tokio::time::sleep(QUIET).await;
-    let writes = server.writes(mark).await.by_user(up::controller_user().name()).count();
+    let writes = server
+        .writes(mark)
+        .await
+        .by_user(up::controller_user().name())
+        .count();
     stop.cancel();
     platform.controllers.join().await;
     Ok(writes as f64)

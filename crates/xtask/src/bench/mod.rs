@@ -27,11 +27,20 @@ pub(crate) fn run(subject: Subject) -> Result<()> {
         Subject::Foundation => foundation::measure()?,
     };
     println!("\n{:<46} {:>10} {:>10}  unit", "figure", "measured", "goal");
-    for Figure { name, value, goal, unit } in &figures {
+    for Figure {
+        name,
+        value,
+        goal,
+        unit,
+    } in &figures
+    {
         let verdict = if value <= goal { "" } else { "  MISSED" };
         println!("{name:<46} {value:>10.2} {goal:>10.2}  {unit}{verdict}");
     }
-    let missed = figures.iter().filter(|figure| figure.value > figure.goal).count();
+    let missed = figures
+        .iter()
+        .filter(|figure| figure.value > figure.goal)
+        .count();
     if missed > 0 {
         bail!("{missed} goals missed");
     }

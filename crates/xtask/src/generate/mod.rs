@@ -29,8 +29,14 @@ pub(crate) fn run(check: bool) -> Result<()> {
         .filter(|path| wanted.get(*path) != held.get(*path))
         .collect();
     if check && !stale.is_empty() {
-        let names: Vec<String> = stale.iter().map(|path| path.display().to_string()).collect();
-        bail!("generated files are out of date, run `cargo xtask gen`:\n  {}", names.join("\n  "));
+        let names: Vec<String> = stale
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        bail!(
+            "generated files are out of date, run `cargo xtask gen`:\n  {}",
+            names.join("\n  ")
+        );
     }
     for path in &stale {
         write(path, wanted.get(*path))?;
@@ -42,7 +48,11 @@ pub(crate) fn run(check: bool) -> Result<()> {
 fn files() -> Result<Files> {
     let mut files = Files::new();
     for crd in butler_api::crd::all() {
-        let name = crd.metadata.name.clone().context("a definition has no name")?;
+        let name = crd
+            .metadata
+            .name
+            .clone()
+            .context("a definition has no name")?;
         files.insert(format!("crds/{name}.yaml").into(), yaml(&[&crd])?);
     }
     for (name, roles) in butler_controller::rbac::files() {

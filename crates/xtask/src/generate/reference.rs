@@ -31,20 +31,37 @@ pub(super) fn pages(crds: &[CustomResourceDefinition]) -> Result<BTreeMap<String
 
 fn page(crd: &CustomResourceDefinition) -> Result<String> {
     let kind = &crd.spec.names.kind;
-    let version = crd.spec.versions.first().with_context(|| format!("{kind} has no version"))?;
-    let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
+    let version = crd
+        .spec
+        .versions
+        .first()
+        .with_context(|| format!("{kind} has no version"))?;
+    let schema = version
+        .schema
+        .as_ref()
+        .and_then(|schema| schema.open_api_v3_schema.as_ref());
     let schema = schema.with_context(|| format!("{kind} has no schema"))?;
-    let mut text = format!("# {kind}\n\n`{}/{}`, {}.", crd.spec.group, version.name, crd.spec.scope);
+    let mut text = format!(
+        "# {kind}\n\n`{}/{}`, {}.",
+        crd.spec.group, version.name, crd.spec.scope
+    );
     if let Some(description) = &schema.description {
         write!(text, " {}", one_line(description))?;
     }
     text.push('\n');
     rules(&mut text, schema)?;
     for part in ["spec", "status"] {
-        let Some(schema) = schema.properties.as_ref().and_then(|fields| fields.get(part)) else {
+        let Some(schema) = schema
+            .properties
+            .as_ref()
+            .and_then(|fields| fields.get(part))
+        else {
             continue;
         };
-        write!(text, "\n## {part}\n\n| field | type | meaning |\n|---|---|---|\n")?;
+        write!(
+            text,
+            "\n## {part}\n\n| field | type | meaning |\n|---|---|---|\n"
+        )?;
         rows(&mut text, "", schema)?;
         let mut stated = String::new();
         rules_below(&mut stated, part, schema)?;
@@ -58,7 +75,11 @@ fn page(crd: &CustomResourceDefinition) -> Result<String> {
 /// Rules about the object as a whole.
 fn rules(text: &mut String, schema: &JSONSchemaProps) -> Result<()> {
     for rule in schema.x_kubernetes_validations.iter().flatten() {
-        write!(text, "\n- {}", rule.message.as_deref().unwrap_or(&rule.rule))?;
+        write!(
+            text,
+            "\n- {}",
+            rule.message.as_deref().unwrap_or(&rule.rule)
+        )?;
     }
     if schema.x_kubernetes_validations.is_some() {
         text.push('\n');
@@ -124,22 +145,30 @@ fn type_of(schema: &JSONSchemaProps) -> String {
 }
 
 fn meaning(schema: &JSONSchemaProps) -> String {
-    let mut text = one_line(schema.description.as_deref().unwrap_or_default());
+    let mut parts = vec![one_line(schema.description.as_deref().unwrap_or_default())];
     if let Some(values) = &schema.enum_ {
-        let values: Vec<String> = values.iter().map(|value| format!("`{}`", plain(&value.0))).collect();
-        text.push_str(&format!(" One of {}.", values.join(", ")));
+        let values: Vec<String> = values
+            .iter()
+            .map(|value| format!("`{}`", plain(&value.0)))
+            .collect();
+        parts.push(format!("One of {}.", values.join(", ")));
     }
     if let Some(default) = &schema.default {
-        text.push_str(&format!(" Default: `{}`.", plain(&default.0)));
+        parts.push(format!("Default: `{}`.", plain(&default.0)));
     }
-    text.trim().to_owned()
+    parts.join(" ").trim().to_owned()
 }
 
 fn plain(value: &serde_json::Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Text that fits into a cell of a table.
 fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
+    text.split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .replace('|', "\\|")
 }
