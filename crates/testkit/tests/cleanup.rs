@@ -1,5 +1,11 @@
 //! A server goes with whoever started it, however that ends.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails where it stands, and its tasks end with it"
+)]
+
 use std::{
     fs,
     io::{BufRead as _, BufReader},

@@ -1,5 +1,11 @@
 //! A server as tests use it: who may do what, what is served, and what the helpers say.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails where it stands, and its tasks end with it"
+)]
+
 use std::time::Duration;
 
 use butler_testkit::{Options, Server, User, wait_for, wait_for_condition, wait_until_gone};
