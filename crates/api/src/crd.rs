@@ -49,6 +49,17 @@ fn declare_name(root: &mut JSONSchemaProps) {
         .insert("name".into(), declared("string"));
 }
 
+/// Gives 32-bit integers their limits.
+///
+/// The API server does not look at the format: it would store a larger number, which no typed watch could
+/// read any more, and with it none of the other objects of the kind.
+fn bound_int32(schema: &mut JSONSchemaProps) {
+    if schema.format.as_deref() == Some("int32") {
+        schema.minimum.get_or_insert(i32::MIN.into());
+        schema.maximum.get_or_insert(i32::MAX.into());
+    }
+}
+
 /// Removes `nullable` and `title` from a schema and everything below it, and the line breaks that doc
 /// comments have in the source, which `kubectl explain` would print in the middle of its own lines.
 ///
@@ -58,6 +69,7 @@ fn declare_name(root: &mut JSONSchemaProps) {
 fn tidy_schema(schema: &mut JSONSchemaProps) {
     schema.nullable = None;
     schema.title = None;
+    bound_int32(schema);
     if let Some(description) = &mut schema.description {
         let paragraphs: Vec<_> = description
             .split("\n\n")
