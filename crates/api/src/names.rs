@@ -14,3 +14,7 @@ pub const DEFAULT_TENANT_NAMESPACE: &str = "butler-tenants";
 pub const BUTLER_CONFIG: &str = "butler";
 /// Keeps a Team until its clusters and its namespace are gone.
 pub const TEAM_FINALIZER: &str = "butler.butlerlabs.dev/team";
+/// UID of the object that something was made for: names can be reused, UIDs cannot.
+pub const OWNER_UID: &str = "butler.butlerlabs.dev/owner-uid";
+/// What an object is for, in words.
+pub const DESCRIPTION: &str = "butler.butlerlabs.dev/description";

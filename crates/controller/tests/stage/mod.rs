@@ -1,0 +1,42 @@
+//! A private API server with the controllers running under their real permissions.
+
+use std::{fs, path::Path};
+
+use butler_controller::{MANAGER, Surroundings};
+use butler_runtime::{
+    clock::SystemClock,
+    endpoints::Readiness,
+    metrics::Metrics,
+    task::{self, Task},
+};
+use butler_testkit::{Options, Server, User};
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+/// The user that the controllers are to the API server.
+pub(crate) fn controller_user() -> User {
+    User::service_account(butler_api::names::SYSTEM_NAMESPACE, MANAGER)
+}
+
+/// A server of its own with the generated permissions applied.
+pub(crate) async fn server(options: Options) -> Server {
+    let server = Server::start(options).await.expect("an API server starts");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rbac");
+    for entry in fs::read_dir(folder).expect("the generated permissions") {
+        let text = fs::read_to_string(entry.expect("a file").path()).expect("a readable file");
+        server.apply_yaml(&text).await;
+    }
+    server
+}
+
+/// The controllers, until dropped.
+pub(crate) fn run(client: Client) -> Task {
+    task::spawn("controllers", work(client))
+}
+
+/// The controllers as a future.
+pub(crate) async fn work(client: Client) {
+    let clock = SystemClock::shared();
+    let surroundings = Surroundings::new(clock, Metrics::default(), Readiness::default());
+    butler_controller::run(client, surroundings, CancellationToken::new()).await;
+}
