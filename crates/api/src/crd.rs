@@ -55,8 +55,8 @@ fn declare_name(root: &mut JSONSchemaProps) {
 /// read any more, and with it none of the other objects of the kind.
 fn bound_int32(schema: &mut JSONSchemaProps) {
     if schema.format.as_deref() == Some("int32") {
-        schema.minimum.get_or_insert(i32::MIN.into());
-        schema.maximum.get_or_insert(i32::MAX.into());
+        schema.minimum.get_or_insert_with(|| i32::MIN.into());
+        schema.maximum.get_or_insert_with(|| i32::MAX.into());
     }
 }
 

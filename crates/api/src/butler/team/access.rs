@@ -57,7 +57,8 @@ pub struct UserAccess {
     /// The e-mail address the person signs in with.
     #[schemars(schema_with = "subject")]
     pub name: String,
-    /// admin, operator, viewer or member. Default: viewer.
+    /// admin manages clusters and people, operator manages clusters, viewer reads without secrets;
+    /// member is another word for operator. Default: viewer.
     #[serde(default)]
     pub role: TeamRole,
 }
@@ -73,7 +74,8 @@ pub struct GroupAccess {
     #[serde(default)]
     #[schemars(length(max = 253))]
     pub identity_provider: String,
-    /// admin, operator, viewer or member. Default: viewer.
+    /// admin manages clusters and people, operator manages clusters, viewer reads without secrets;
+    /// member is another word for operator. Default: viewer.
     #[serde(default)]
     pub role: TeamRole,
 }
