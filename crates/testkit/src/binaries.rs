@@ -3,9 +3,11 @@
 //! The only file that knows how they got there; everything else takes paths.
 
 use std::{
-    env, fs,
+    fs,
     path::{Path, PathBuf},
 };
+
+use butler_toolchain::Toolchain;
 
 use crate::server::Error;
 
@@ -18,34 +20,37 @@ pub(crate) struct Binaries {
     pub(crate) kubectl: PathBuf,
     /// Folder with the `config` and `bootstrap` trees of Cluster API.
     pub(crate) cluster_api: PathBuf,
-    /// What the components are, for the key of a prepared snapshot.
-    pub(crate) versions: String,
-    /// Where a prepared snapshot may be kept.
+    /// Where prepared snapshots are kept.
     pub(crate) cache: PathBuf,
 }
 
 impl Binaries {
-    /// Finds every component, or says which one is missing.
+    /// Finds every component in the user's tool cache, or says which one is missing.
     pub(crate) fn locate() -> Result<Self, Error> {
-        let folder = env::temp_dir().join("tools");
-        let find = |name: &str| -> Result<PathBuf, Error> {
-            let path = folder.join(name);
-            path.exists().then_some(path).ok_or_else(|| Error::Missing {
-                what: name.to_owned(),
-            })
-        };
-        let binaries = Self {
+        let toolchain = Toolchain::locate().map_err(Error::toolchain)?;
+        let find = |name: &str| toolchain.binary(name, None).map_err(Error::toolchain);
+        let folder = toolchain.folder();
+        let cache = folder.parent().unwrap_or(folder);
+        Ok(Self {
             etcd: find("etcd")?,
             kube_apiserver: find("kube-apiserver")?,
             kube_controller_manager: find("kube-controller-manager")?,
             kubectl: find("kubectl")?,
-            cluster_api: find("cluster-api")?,
-            versions: "development".to_owned(),
-            cache: env::home_dir()
-                .unwrap_or_else(env::temp_dir)
-                .join(".cache/butler"),
-        };
-        Ok(binaries)
+            cluster_api: toolchain
+                .cluster_api_manifests()
+                .map_err(Error::toolchain)?,
+            cache: cache.join("testkit"),
+        })
+    }
+
+    /// What the components are, for the name of a snapshot: the tool cache keeps versions apart by path.
+    pub(crate) fn versions(&self) -> String {
+        let components = [
+            &self.etcd,
+            &self.kube_apiserver,
+            &self.kube_controller_manager,
+        ];
+        components.map(|path| path.display().to_string()).join(" ")
     }
 
     /// The Cluster API definitions of the core and of the kubeadm bootstrap provider.

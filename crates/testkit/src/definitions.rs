@@ -18,7 +18,7 @@ pub(crate) type Served = BTreeSet<String>;
 /// A name for exactly these definitions on exactly these components.
 pub(crate) fn key(binaries: &Binaries) -> Result<String, Error> {
     let mut hash = Sha256::new();
-    hash.update(binaries.versions.as_bytes());
+    hash.update(binaries.versions());
     for file in binaries.cluster_api_definitions()? {
         hash.update(fs::read(&file).map_err(Error::file("read", &file))?);
     }

@@ -24,11 +24,10 @@ pub const SHARED_SERVER: &str = "BUTLER_TEST_SERVER";
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A component is not in the tool cache.
-    #[error("could not find {what}; `cargo xtask toolchain` makes it available")]
-    Missing {
-        /// The component.
-        what: String,
-    },
+    #[error(
+        "could not find the components of a server; `cargo xtask toolchain` makes them available"
+    )]
+    Toolchain(#[source] Box<butler_toolchain::Error>),
     /// A file or folder could not be used.
     #[error("could not {action} {file:?}")]
     File {
@@ -101,6 +100,10 @@ pub enum Error {
 }
 
 impl Error {
+    pub(crate) fn toolchain(source: butler_toolchain::Error) -> Self {
+        Self::Toolchain(Box::new(source))
+    }
+
     pub(crate) fn file(action: &'static str, file: &Path) -> impl FnOnce(io::Error) -> Self {
         let file = file.to_owned();
         move |source| Self::File {

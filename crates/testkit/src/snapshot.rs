@@ -35,8 +35,8 @@ pub(crate) struct Snapshot {
 impl Snapshot {
     /// The snapshot for these components and definitions, made now if it is not in the cache.
     pub(crate) async fn ensure(binaries: &Binaries) -> Result<Self, Error> {
-        let cache = binaries.cache.join("testkit");
-        fs::create_dir_all(&cache).map_err(Error::file("create", &cache))?;
+        let cache = &binaries.cache;
+        fs::create_dir_all(cache).map_err(Error::file("create", cache))?;
         let key = definitions::key(binaries)?;
         let folder = cache.join(&key);
         let lock = in_background({
@@ -46,8 +46,8 @@ impl Snapshot {
         })
         .await?;
         if !folder.exists() {
-            prepare(binaries, &cache, &folder).await?;
-            prune(&cache, &key);
+            prepare(binaries, cache, &folder).await?;
+            prune(cache, &key);
         }
         let file = folder.join(SERVED);
         let text = fs::read(&file).map_err(Error::file("read", &file))?;

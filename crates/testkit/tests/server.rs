@@ -12,8 +12,8 @@ use butler_testkit::{Options, Server, User, wait_for, wait_for_condition, wait_u
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{
-    Api, ResourceExt as _,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
     runtime::watcher,
 };
 use serde_json::json;
@@ -120,7 +120,7 @@ async fn a_text_with_several_documents_is_applied_and_read_back() {
     assert_eq!(
         applied
             .iter()
-            .map(|object| object.name_any())
+            .map(ResourceExt::name_any)
             .collect::<Vec<_>>(),
         ["one", "two"]
     );
@@ -145,7 +145,7 @@ async fn a_wait_ends_with_the_change_it_waits_for() {
     let (seen, _) = tokio::join!(waiting, ns.apply_yaml(CONFIG));
     assert_eq!(seen.data.unwrap()["a"], "b");
     let params = DeleteParams::default();
-    let (_, deleted) = tokio::join!(wait_until_gone(&api, "one"), api.delete("one", &params));
+    let ((), deleted) = tokio::join!(wait_until_gone(&api, "one"), api.delete("one", &params));
     deleted.unwrap();
 }
 
@@ -205,7 +205,7 @@ async fn writes_are_counted_by_who_made_them_and_to_what() {
         api.create(&PostParams::default(), &map).await.unwrap();
         api.create(&PostParams::default(), &map).await.unwrap_err();
     }
-    api.list(&Default::default()).await.unwrap();
+    api.list(&ListParams::default()).await.unwrap();
     let dry = PatchParams {
         dry_run: true,
         ..PatchParams::default()
@@ -257,11 +257,11 @@ async fn the_controller_manager_makes_namespaces_vanish_and_collects_garbage() {
         .await
         .unwrap();
     let ns = server.namespace("gone").await;
-    let owner = ns.apply_yaml(CONFIG).await.remove(0);
+    let source = ns.apply_yaml(CONFIG).await.remove(0);
     let owned = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": { "name": "owned", "ownerReferences": [{
-            "apiVersion": "v1", "kind": "ConfigMap", "name": "one", "uid": owner.uid().unwrap(),
+            "apiVersion": "v1", "kind": "ConfigMap", "name": "one", "uid": source.uid().unwrap(),
         }]},
     });
     ns.apply_yaml(&owned.to_string()).await;

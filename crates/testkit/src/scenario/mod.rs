@@ -44,6 +44,11 @@ pub trait Scenario {
     /// `apiVersion` and `kind` of everything that makes up the end state.
     fn kinds(&self) -> Vec<(&'static str, &'static str)>;
 
+    /// Annotations that differ between equal runs, such as a hash over an identity.
+    fn ignored_annotations(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Which requests are write points: all writes but those that depend on time, which are leases and events.
     fn write_points(&self) -> fn(&Sent) -> bool {
         |sent| sent.is_write() && !sent.is_about("leases") && !sent.is_about("events")

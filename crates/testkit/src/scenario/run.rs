@@ -104,7 +104,9 @@ impl<'a, S: Scenario> Bench<'a, S> {
     }
 
     async fn read(&self, world: &World) -> Result<State, String> {
-        let state = state::read(&self.client, &self.resources, world.namespace().name()).await;
+        let ignored = self.scenario.ignored_annotations();
+        let world = world.namespace().name();
+        let state = state::read(&self.client, &self.resources, world, ignored).await;
         state.map_err(|error| chain(&error))
     }
 }
