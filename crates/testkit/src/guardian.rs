@@ -27,12 +27,10 @@ const LOCK: &str = "lock";
 /// Orders: `start NAME` runs `NAME.sh`; `stop NAME` ends it and waits until it is gone.
 const SCRIPT: &str = r#"
 cd "$1" || exit 1
-started=
 while read -r order name; do
   case $order in
     start)
       sh "./$name.sh" </dev/null >>"$name.log" 2>&1 &
-      started="$started $!"
       echo $! >"$name.pid.new" && mv "$name.pid.new" "$name.pid"
       ;;
     stop)
@@ -43,7 +41,9 @@ while read -r order name; do
       ;;
   esac
 done
-[ -z "$started" ] || kill -KILL $started 2>/dev/null
+for file in *.pid; do
+  read -r pid <"$file" && kill -KILL "$pid"
+done
 wait
 cd / && rm -rf -- "$1"
 "#;

@@ -148,7 +148,7 @@ async fn a_killed_guardian_takes_the_components_along_and_the_next_start_its_fol
     until("the components to end", || {
         victim.components.iter().all(|&pid| is_gone(pid))
     });
-    assert!(victim.folder.exists());
+    // Another test of this file may have started a server meanwhile: the folder can be gone already.
     let server = Server::start(Options::default()).await.unwrap();
     assert!(!victim.folder.exists());
     assert!(server.folder().exists());

@@ -154,6 +154,10 @@ fn replace(value: &mut Value, replacements: &[(String, String)]) {
                     *text = text.replace(from, to);
                 }
             }
+            // Of an object that is not part of the state.
+            if is_uid(text) {
+                "a uid".clone_into(text);
+            }
         }
         Value::Array(items) => items
             .iter_mut()
@@ -163,6 +167,14 @@ fn replace(value: &mut Value, replacements: &[(String, String)]) {
             .for_each(|field| replace(field, replacements)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
+}
+
+fn is_uid(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12])
+        && parts
+            .iter()
+            .all(|part| part.chars().all(|digit| digit.is_ascii_hexdigit()))
 }
 
 /// Every difference, one line each.
