@@ -1,5 +1,7 @@
 //! A private API server with the controllers running under their real permissions.
 
+#![allow(dead_code, reason = "each test file uses its part")]
+
 use std::{fs, path::Path};
 
 use butler_controller::{MANAGER, Surroundings};
