@@ -42,9 +42,15 @@ impl Door {
         let client = home.server().client();
         if crd.spec.scope == "Namespaced" {
             let api = Api::namespaced_with(client, home.name(), &resource);
-            Self { api, namespace: Some(home.name().to_owned()) }
+            Self {
+                api,
+                namespace: Some(home.name().to_owned()),
+            }
         } else {
-            Self { api: Api::all_with(client, &resource), namespace: None }
+            Self {
+                api: Api::all_with(client, &resource),
+                namespace: None,
+            }
         }
     }
 
@@ -52,15 +58,24 @@ impl Door {
         let mut object: DynamicObject =
             serde_json::from_value(object.clone()).expect("a case is an object");
         object.metadata.namespace.clone_from(&self.namespace);
-        let params = PostParams { dry_run, ..PostParams::default() };
+        let params = PostParams {
+            dry_run,
+            ..PostParams::default()
+        };
         self.api.create(&params, &object).await
     }
 
     /// Creates the object, tries the change without keeping it, and removes the object again.
     async fn change(&self, object: &Value, change: &Value) -> kube::Result<DynamicObject> {
         let made = self.create(object, false).await?;
-        let params = PatchParams { dry_run: true, ..PatchParams::default() };
-        let answer = self.api.patch(&made.name_any(), &params, &Patch::Merge(change)).await;
+        let params = PatchParams {
+            dry_run: true,
+            ..PatchParams::default()
+        };
+        let answer = self
+            .api
+            .patch(&made.name_any(), &params, &Patch::Merge(change))
+            .await;
         self.api
             .delete(&made.name_any(), &DeleteParams::default())
             .await
@@ -74,7 +89,9 @@ fn judge<T>(answer: kube::Result<T>, refusal: Option<&Refusal>) -> Option<String
     match (answer, refusal) {
         (Ok(_), None) => None,
         (Ok(_), Some(_)) => Some("was accepted".to_owned()),
-        (Err(kube::Error::Api(status)), Some(refusal)) => refusal.misses(status.code, &status.message),
+        (Err(kube::Error::Api(status)), Some(refusal)) => {
+            refusal.misses(status.code, &status.message)
+        }
         (Err(error), _) => Some(format!("was refused: {error}")),
     }
 }
@@ -85,9 +102,18 @@ async fn faults_of(table: &Table, door: &Door) -> Vec<String> {
         .iter()
         .map(|case| (&case.name, merged(&table.base, &case.with), None))
         .chain(table.invalid.iter().map(|case| {
-            (&case.name, merged(&table.base, &case.with), Some(&case.refusal))
+            (
+                &case.name,
+                merged(&table.base, &case.with),
+                Some(&case.refusal),
+            )
         }))
-        .chain(table.documents.iter().map(|case| (&case.name, case.object.clone(), None)));
+        .chain(
+            table
+                .documents
+                .iter()
+                .map(|case| (&case.name, case.object.clone(), None)),
+        );
     let mut faults: Vec<String> = stream::iter(creations)
         .map(|(name, object, refusal)| async move {
             judge(door.create(&object, true).await, refusal).map(|fault| format!("{name}: {fault}"))
@@ -99,7 +125,10 @@ async fn faults_of(table: &Table, door: &Door) -> Vec<String> {
     // One after the other: they use the same name.
     for case in &table.updates {
         let object = merged(&table.base, &case.with);
-        let fault = judge(door.change(&object, &case.change).await, case.refusal.as_ref());
+        let fault = judge(
+            door.change(&object, &case.change).await,
+            case.refusal.as_ref(),
+        );
         faults.extend(fault.map(|fault| format!("{}: {fault}", case.name)));
     }
     for case in &table.defaults {
@@ -124,17 +153,36 @@ async fn the_api_server_accepts_and_refuses_what_the_tables_say() {
         let path = entry.expect("a table").path();
         let table = Table::read(&path);
         let door = Door::of(&table, &home);
-        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let file = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let found = faults_of(&table, &door).await;
         faults.extend(found.into_iter().map(|fault| format!("{file}: {fault}")));
         valid += table.accepted();
         invalid += table.refused();
         kinds.push(table.base["kind"].as_str().unwrap_or_default().to_owned());
     }
-    println!("{valid} accepted and {invalid} refused objects of {} kinds", kinds.len());
-    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
-    assert!(valid >= 60 && invalid >= 150, "only {valid} valid and {invalid} invalid objects");
+    println!(
+        "{valid} accepted and {invalid} refused objects of {} kinds",
+        kinds.len()
+    );
+    assert!(
+        faults.is_empty(),
+        "{} faults:\n{}",
+        faults.len(),
+        faults.join("\n")
+    );
+    assert!(
+        valid >= 60 && invalid >= 150,
+        "only {valid} valid and {invalid} invalid objects"
+    );
     for crd in butler_api::crd::all() {
-        assert!(kinds.contains(&crd.spec.names.kind), "no table for {}", crd.spec.names.kind);
+        assert!(
+            kinds.contains(&crd.spec.names.kind),
+            "no table for {}",
+            crd.spec.names.kind
+        );
     }
 }

@@ -84,13 +84,21 @@ impl Table {
 
     /// Objects that must be accepted.
     pub(crate) fn accepted(&self) -> usize {
-        let updates = self.updates.iter().filter(|case| case.refusal.is_none()).count();
+        let updates = self
+            .updates
+            .iter()
+            .filter(|case| case.refusal.is_none())
+            .count();
         self.valid.len() + self.documents.len() + self.defaults.len() + updates
     }
 
     /// Objects that must be refused.
     pub(crate) fn refused(&self) -> usize {
-        let updates = self.updates.iter().filter(|case| case.refusal.is_some()).count();
+        let updates = self
+            .updates
+            .iter()
+            .filter(|case| case.refusal.is_some())
+            .count();
         self.invalid.len() + updates
     }
 }
@@ -99,7 +107,9 @@ impl Refusal {
     /// What the answer lacks, if anything.
     pub(crate) fn misses(&self, code: u16, message: &str) -> Option<String> {
         if code != 422 {
-            return Some(format!("was answered with {code} instead of 422: {message}"));
+            return Some(format!(
+                "was answered with {code} instead of 422: {message}"
+            ));
         }
         [&self.field, &self.says]
             .into_iter()
