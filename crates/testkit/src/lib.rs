@@ -2,6 +2,24 @@
 //!
 //! [`Server`] is an etcd and a kube-apiserver in a temporary folder, with Butler's and Cluster API's custom
 //! resources, for one test or shared by all of them. It is gone when the process that started it is gone.
+//! [`faults`] puts a client between a controller and the server on which things go wrong, and [`at_every_write`]
+//! does so at every write a controller makes.
+//!
+//! ```no_run
+//! use butler_testkit::Server;
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//!
+//! # async fn example() {
+//! let server = Server::shared().await;
+//! let ns = server.namespace("team").await;
+//! let mark = server.mark().await;
+//! ns.apply_yaml("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}").await;
+//! let map: ConfigMap = ns.get("a").await;
+//! let writes = server.writes(mark).await.in_namespace(&ns);
+//! assert_eq!(writes.count(), 1, "{writes}");
+//! # drop(map);
+//! # }
+//! ```
 //!
 //! It knows the custom resources as definitions only; it must not know any controller.
 

@@ -8,7 +8,7 @@ use std::{
     fs::{self, File},
     io::{Read as _, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use crate::{
@@ -22,6 +22,10 @@ use crate::{
 const KEPT: usize = 3;
 const SERVED: &str = "served.json";
 const DATA: &str = "etcd";
+/// How the name of a snapshot begins that is not complete.
+const UNNAMED: &str = ".unnamed-";
+/// A snapshot that is not complete after so long was given up by a process that was killed.
+const ABANDONED: Duration = Duration::from_hours(1);
 
 /// A complete snapshot; it is not removed while this value lives.
 #[derive(Debug)]
@@ -92,21 +96,31 @@ async fn prepare(binaries: &Binaries, cache: &Path, folder: &Path) -> Result<(),
     boot.wait_until_served(&served).await?;
     boot.stop().await?;
 
-    let unnamed = tempfile::tempdir_in(cache).map_err(Error::file("make a folder in", cache))?;
+    let unnamed = tempfile::Builder::new().prefix(UNNAMED).tempdir_in(cache);
+    let unnamed = unnamed.map_err(Error::file("make a folder in", cache))?;
     copy_folder(&boot.data(), &unnamed.path().join(DATA))?;
     let list = serde_json::to_vec(&served).expect("a set of strings is plain data");
     let file = unnamed.path().join(SERVED);
     fs::write(&file, list).map_err(Error::file("write", &file))?;
-    fs::rename(unnamed.keep(), folder).map_err(Error::file("create", folder))
+    match fs::rename(unnamed.path(), folder) {
+        // Somebody else was quicker; theirs is the same.
+        Err(_) if folder.join(SERVED).exists() => Ok(()),
+        renamed => renamed.map_err(Error::file("create", folder)),
+    }
 }
 
 /// Removes all but the newest snapshots, and none that is in use. Best effort.
 fn prune(cache: &Path, key: &str) {
+    let long_ago = SystemTime::now() - ABANDONED;
     let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
     for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
-        if entry.path().join(SERVED).exists() && entry.file_name() != key {
-            let modified = entry.metadata().and_then(|meta| meta.modified());
-            found.push((modified.unwrap_or(SystemTime::UNIX_EPOCH), entry.path()));
+        let modified = entry.metadata().and_then(|meta| meta.modified());
+        let modified = modified.unwrap_or(SystemTime::UNIX_EPOCH);
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(UNNAMED) && modified < long_ago {
+            let _ = fs::remove_dir_all(entry.path());
+        } else if entry.path().join(SERVED).exists() && !name.starts_with(UNNAMED) && name != key {
+            found.push((modified, entry.path()));
         }
     }
     found.sort();
