@@ -1,5 +1,12 @@
 //! The platform's configuration on a real API server.
 
+#![allow(
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test fails where it stands"
+)]
+
 mod stage;
 
 use butler_api::butler::ButlerConfig;
@@ -7,7 +14,7 @@ use butler_testkit::{Options, PATIENCE, wait_for, wait_for_condition};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 
-const CONFIG: &str = r#"
+const CONFIG: &str = "
 apiVersion: butler.butlerlabs.dev/v1alpha1
 kind: ButlerConfig
 metadata: {name: butler}
@@ -17,14 +24,14 @@ apiVersion: butler.butlerlabs.dev/v1alpha1
 kind: Team
 metadata: {name: rockets}
 spec: {}
-"#;
+";
 
-const CLUSTER: &str = r#"
+const CLUSTER: &str = "
 apiVersion: butler.butlerlabs.dev/v1alpha1
 kind: TenantCluster
 metadata: {name: lone, namespace: butler-tenants}
 spec: {kubernetesVersion: v1.35.4, workers: {replicas: 1}}
-"#;
+";
 
 #[tokio::test]
 async fn the_configuration_makes_the_default_namespace_and_counts_what_is_there() {

@@ -114,10 +114,12 @@ fn category_of(status: &Status) -> Category {
 
 /// Whether every cause that the API server gives is about this field.
 fn names_only(status: &Status, field: &str) -> bool {
-    let causes = status.details.as_ref().map(|details| details.causes.as_slice());
-    causes.is_some_and(|causes| {
-        !causes.is_empty() && causes.iter().all(|cause| cause.field == field)
-    })
+    let causes = status
+        .details
+        .as_ref()
+        .map(|details| details.causes.as_slice());
+    causes
+        .is_some_and(|causes| !causes.is_empty() && causes.iter().all(|cause| cause.field == field))
 }
 
 /// The error and everything below it in one line: `could not apply …: connection refused`.

@@ -1,5 +1,12 @@
 //! Applying, pruning and reporting against a real API server.
 
+#![allow(
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test fails where it stands"
+)]
+
 use std::collections::BTreeMap;
 
 use butler_runtime::{

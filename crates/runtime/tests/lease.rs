@@ -1,5 +1,12 @@
 //! A lease guards work: on a real API server, with two replicas.
 
+#![allow(
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test fails where it stands"
+)]
+
 use std::{
     sync::{
         Arc,

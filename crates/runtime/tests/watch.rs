@@ -1,5 +1,12 @@
 //! Feeds: what is there, what changes, and what goes.
 
+#![allow(
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test fails where it stands"
+)]
+
 use std::{pin::pin, time::Duration};
 
 use butler_runtime::watch::{Change, Feed};

@@ -36,6 +36,7 @@ pub mod audit;
 mod binaries;
 mod components;
 mod definitions;
+mod ended;
 pub mod faults;
 mod guardian;
 mod host;
@@ -44,7 +45,7 @@ mod namespace;
 mod objects;
 mod pki;
 mod scenario;
-mod serve;
+
 mod server;
 mod snapshot;
 mod user;
@@ -53,7 +54,7 @@ mod wait;
 pub use namespace::Namespace;
 pub use objects::{ApplyError, FIELD_MANAGER};
 pub use scenario::{Failures, Scenario, Summary, World, at_every_write, try_at_every_write};
-pub use serve::{serve, stop_signal};
+
 pub use server::{Error, Options, SHARED_SERVER, Server};
 pub use user::User;
 pub use wait::{Awaited, PATIENCE, wait_for, wait_for_condition, wait_until_gone};

@@ -75,9 +75,6 @@ pub enum Error {
         #[source]
         source: Box<kube::Error>,
     },
-    /// Signals of the system cannot be received.
-    #[error("could not listen for Ctrl-C")]
-    Signal(#[source] io::Error),
     /// No port of this machine is free.
     #[error("could not find a free port on 127.0.0.1")]
     Port(#[source] io::Error),

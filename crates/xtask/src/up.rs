@@ -38,8 +38,10 @@ async fn serve() -> Result<()> {
         .context("could not start an API server")?;
     let platform = start(&server, &stop).await?;
     explain(&server, platform.endpoints.address)?;
-    stop.cancelled().await;
-    println!("==> stopping");
+    tokio::select! {
+        () = stop.cancelled() => println!("==> stopping"),
+        error = server.ended() => return Err(error.into()),
+    }
     platform.controllers.join().await;
     Ok(())
 }

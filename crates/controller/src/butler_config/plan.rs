@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use butler_api::common::ExposureMode;
-use butler_runtime::{conditions::Verdict, controller::Wake};
+use butler_runtime::{
+    conditions::{Truth, Verdict},
+    controller::Wake,
+};
 use k8s_openapi::api::core::v1::Namespace;
 
 use crate::namespaces::{self, Standing};
@@ -60,10 +63,8 @@ pub struct Plan {
 pub fn plan(spec: &Spec, world: &World) -> Plan {
     let (namespace, verdict) = namespace(spec, world);
     let ready = match verdict.status {
-        butler_runtime::conditions::Truth::True => {
-            Verdict::yes("Ready", "Configured", "the configuration is in effect")
-        }
-        butler_runtime::conditions::Truth::False | butler_runtime::conditions::Truth::Unknown => {
+        Truth::True => Verdict::yes("Ready", "Configured", "the configuration is in effect"),
+        Truth::False | Truth::Unknown => {
             Verdict::no("Ready", verdict.reason, verdict.message.clone())
         }
     };
@@ -123,5 +124,63 @@ fn namespace(spec: &Spec, world: &World) -> (NamespaceStep, Verdict) {
                 format!("namespace {name} is being deleted"),
             ),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> Spec {
+        Spec {
+            uid: "1234".to_owned(),
+            teams_enforced: false,
+            default_namespace: "butler-tenants".to_owned(),
+            exposure: ExposureMode::LoadBalancer,
+        }
+    }
+
+    fn decide(spec: &Spec, namespace: Standing) -> Plan {
+        plan(
+            spec,
+            &World {
+                namespace,
+                teams: 0,
+                clusters: BTreeMap::new(),
+            },
+        )
+    }
+
+    #[test]
+    fn a_missing_namespace_is_made_and_a_foreign_one_is_used_as_it_is() {
+        assert!(matches!(
+            decide(&spec(), Standing::Missing).namespace,
+            NamespaceStep::Create(_)
+        ));
+        let found = decide(&spec(), Standing::Foreign);
+        assert_eq!(found.namespace, NamespaceStep::Leave);
+        assert_eq!(found.verdicts[1].reason, "Configured");
+    }
+
+    #[test]
+    fn where_every_cluster_has_a_team_no_namespace_is_made() {
+        let enforced = Spec {
+            teams_enforced: true,
+            ..spec()
+        };
+        assert_eq!(
+            decide(&enforced, Standing::Missing).namespace,
+            NamespaceStep::Leave
+        );
+    }
+
+    #[test]
+    fn a_shared_address_needs_the_proxy() {
+        let shared = Spec {
+            exposure: ExposureMode::Gateway,
+            ..spec()
+        };
+        assert!(decide(&shared, Standing::Foreign).tcp_proxy_required);
+        assert!(!decide(&spec(), Standing::Foreign).tcp_proxy_required);
     }
 }

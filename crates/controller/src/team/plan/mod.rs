@@ -265,3 +265,6 @@ fn subject(member: &Member) -> Subject {
         namespace: None,
     }
 }
+
+#[cfg(test)]
+mod tests;
