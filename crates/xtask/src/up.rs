@@ -25,7 +25,8 @@ use crate::workspace::root;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn run() -> Result<()> {
-    logging::init(Format::Text, "warn");
+    // While the server starts every probe of it fails; that is no news.
+    logging::init(Format::Text, "warn,kube_client=off");
     let runtime = tokio::runtime::Runtime::new().context("could not start an async runtime")?;
     runtime.block_on(serve())
 }
