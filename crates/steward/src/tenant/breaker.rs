@@ -71,7 +71,9 @@ impl Breaker {
     /// The tenant did not answer; `chance` lies in `0.0..1.0`.
     pub fn failed(&mut self, settings: &BreakerSettings, now: Timestamp, chance: f64) {
         self.failures = self.failures.saturating_add(1);
-        let beyond = self.failures.saturating_sub(settings.threshold.saturating_sub(1));
+        let beyond = self
+            .failures
+            .saturating_sub(settings.threshold.saturating_sub(1));
         if beyond > 0 {
             self.shut_until = Some(later(now, settings.wait.delay(beyond, chance)));
         }

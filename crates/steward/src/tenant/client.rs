@@ -30,16 +30,22 @@ const AGENT: HeaderValue = HeaderValue::from_static("butler-steward");
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// It is no kubeconfig.
-    #[error("the tenant's kubeconfig cannot be read; it is written anew when its Secret is deleted")]
+    #[error(
+        "the tenant's kubeconfig cannot be read; it is written anew when its Secret is deleted"
+    )]
     Unreadable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// It asks for more than data.
-    #[error("the tenant's kubeconfig has {field}, which is not followed: it must carry its certificates itself")]
+    #[error(
+        "the tenant's kubeconfig has {field}, which is not followed: it must carry its certificates itself"
+    )]
     Foreign {
         /// The field.
         field: &'static str,
     },
     /// A client could not be made from it.
-    #[error("the tenant's kubeconfig has no usable certificates; it is written anew when its Secret is deleted")]
+    #[error(
+        "the tenant's kubeconfig has no usable certificates; it is written anew when its Secret is deleted"
+    )]
     Unusable(#[source] Box<kube::Error>),
 }
 
@@ -81,7 +87,10 @@ struct Entry {
 impl TenantClients {
     /// No clients yet.
     pub fn new(settings: ClientSettings) -> Self {
-        Self { settings, entries: Mutex::default() }
+        Self {
+            settings,
+            entries: Mutex::default(),
+        }
     }
 
     /// The client of a tenant, the same as before while its kubeconfig is.
@@ -102,7 +111,11 @@ impl TenantClients {
             return Ok(entry.client.clone());
         }
         let client = make(kubeconfig, self.settings).await?;
-        let entry = Entry { hash, client: client.clone(), asked: now };
+        let entry = Entry {
+            hash,
+            client: client.clone(),
+            asked: now,
+        };
         self.lock().insert(tenant.to_owned(), entry);
         Ok(client)
     }
@@ -115,7 +128,8 @@ impl TenantClients {
     /// Drops clients that nobody has asked for in a while, with their connections; says how many are left.
     pub fn drop_unused(&self, now: Timestamp) -> usize {
         let mut entries = self.lock();
-        entries.retain(|_, entry| now.duration_since(entry.asked).unsigned_abs() < self.settings.keep);
+        entries
+            .retain(|_, entry| now.duration_since(entry.asked).unsigned_abs() < self.settings.keep);
         entries.shrink_to_fit();
         entries.len()
     }
@@ -127,10 +141,20 @@ impl TenantClients {
 
 async fn make(kubeconfig: &[u8], settings: ClientSettings) -> Result<Client, ClientError> {
     let text = str::from_utf8(kubeconfig).map_err(|error| ClientError::Unreadable(error.into()))?;
-    let parsed = Kubeconfig::from_yaml(text).map_err(|error| ClientError::Unreadable(error.into()))?;
-    let clusters = parsed.clusters.iter().filter_map(|named| named.cluster.as_ref());
-    let users = parsed.auth_infos.iter().filter_map(|named| named.auth_info.as_ref());
-    let foreign = clusters.filter_map(foreign_to_cluster).chain(users.filter_map(foreign_to_user)).next();
+    let parsed =
+        Kubeconfig::from_yaml(text).map_err(|error| ClientError::Unreadable(error.into()))?;
+    let clusters = parsed
+        .clusters
+        .iter()
+        .filter_map(|named| named.cluster.as_ref());
+    let users = parsed
+        .auth_infos
+        .iter()
+        .filter_map(|named| named.auth_info.as_ref());
+    let foreign = clusters
+        .filter_map(foreign_to_cluster)
+        .chain(users.filter_map(foreign_to_user))
+        .next();
     if let Some(field) = foreign {
         return Err(ClientError::Foreign { field });
     }
@@ -149,20 +173,35 @@ async fn make(kubeconfig: &[u8], settings: ClientSettings) -> Result<Client, Cli
     let limited = MapResponseLayer::new(|answer: Response<Box<DynBody>>| {
         answer.map(|body| Limited::new(body, LONGEST_ANSWER))
     });
-    let builder = ClientBuilder::try_from(config).map_err(|error| ClientError::Unusable(Box::new(error)))?;
+    let builder =
+        ClientBuilder::try_from(config).map_err(|error| ClientError::Unusable(Box::new(error)))?;
     Ok(builder.with_layer(&limited).build())
 }
 
 fn foreign_to_cluster(cluster: &Cluster) -> Option<&'static str> {
-    let plain = !cluster.server.as_deref().is_some_and(|server| server.starts_with("https://"));
+    let plain = !cluster
+        .server
+        .as_deref()
+        .is_some_and(|server| server.starts_with("https://"));
     let fields = [
         ("a server that is not https", plain),
-        ("certificate-authority", cluster.certificate_authority.is_some()),
-        ("no certificate-authority-data", cluster.certificate_authority_data.is_none()),
-        ("insecure-skip-tls-verify", cluster.insecure_skip_tls_verify == Some(true)),
+        (
+            "certificate-authority",
+            cluster.certificate_authority.is_some(),
+        ),
+        (
+            "no certificate-authority-data",
+            cluster.certificate_authority_data.is_none(),
+        ),
+        (
+            "insecure-skip-tls-verify",
+            cluster.insecure_skip_tls_verify == Some(true),
+        ),
         ("proxy-url", cluster.proxy_url.is_some()),
     ];
-    fields.into_iter().find_map(|(field, found)| found.then_some(field))
+    fields
+        .into_iter()
+        .find_map(|(field, found)| found.then_some(field))
 }
 
 fn foreign_to_user(user: &AuthInfo) -> Option<&'static str> {
@@ -173,7 +212,9 @@ fn foreign_to_user(user: &AuthInfo) -> Option<&'static str> {
         ("client-certificate", user.client_certificate.is_some()),
         ("client-key", user.client_key.is_some()),
     ];
-    fields.into_iter().find_map(|(field, found)| found.then_some(field))
+    fields
+        .into_iter()
+        .find_map(|(field, found)| found.then_some(field))
 }
 
 #[cfg(test)]
@@ -186,15 +227,23 @@ mod tests {
              clusters: [{{name: c, cluster: {{{cluster}}}}}], users: [{{name: u, user: {{{user}}}}}]}}"
         );
         let clients = TenantClients::default();
-        let result = clients.client("t", kubeconfig.as_bytes(), Timestamp::UNIX_EPOCH).await;
-        result.err().expect("the kubeconfig must be refused").to_string()
+        let result = clients
+            .client("t", kubeconfig.as_bytes(), Timestamp::UNIX_EPOCH)
+            .await;
+        result
+            .err()
+            .expect("the kubeconfig must be refused")
+            .to_string()
     }
 
     #[tokio::test]
     async fn a_kubeconfig_that_runs_a_command_or_reads_our_files_is_refused() {
         let cluster = "server: 'https://127.0.0.1:1', certificate-authority-data: AAAA";
         for (user, field) in [
-            ("exec: {command: sh, apiVersion: client.authentication.k8s.io/v1}", "exec"),
+            (
+                "exec: {command: sh, apiVersion: client.authentication.k8s.io/v1}",
+                "exec",
+            ),
             ("tokenFile: /var/run/secrets/token", "tokenFile"),
             ("client-key: /etc/key", "client-key"),
         ] {
@@ -203,8 +252,14 @@ mod tests {
         }
         for (cluster, field) in [
             ("server: 'http://127.0.0.1:1'", "a server that is not https"),
-            ("server: 'https://127.0.0.1:1', certificate-authority: /etc/ca", "certificate-authority"),
-            ("server: 'https://127.0.0.1:1', certificate-authority-data: AAAA, proxy-url: 'http://x'", "proxy-url"),
+            (
+                "server: 'https://127.0.0.1:1', certificate-authority: /etc/ca",
+                "certificate-authority",
+            ),
+            (
+                "server: 'https://127.0.0.1:1', certificate-authority-data: AAAA, proxy-url: 'http://x'",
+                "proxy-url",
+            ),
         ] {
             let message = refused(cluster, "token: x").await;
             assert!(message.contains(&format!("has {field},")), "{message}");

@@ -37,12 +37,18 @@ pub(super) struct Seen {
 pub(super) fn steps<'a>(plan: &'a TenantPlan, live: &Live) -> Vec<Step<'a>> {
     let wanted = plan.objects.iter().filter_map(|object| {
         let action = compare(object, live.get(&object.key))?;
-        Some(Step { key: &object.key, action })
+        Some(Step {
+            key: &object.key,
+            action,
+        })
     });
     let unwanted = plan.retired.iter().filter_map(|key| {
         let held = live.get(key)?;
         let leaving = held.pointer("/metadata/deletionTimestamp").is_some();
-        (!leaving).then(|| Step { key, action: Action::Remove(Seen::of(held)) })
+        (!leaving).then(|| Step {
+            key,
+            action: Action::Remove(Seen::of(held)),
+        })
     });
     wanted.chain(unwanted).collect()
 }
@@ -63,7 +69,10 @@ pub(super) fn compare(object: &TenantObject, held: Option<&Value>) -> Option<Act
     if drift::stands_in(&body, held) {
         None
     } else if must_be_made_anew(object.key.kind, &body, held) {
-        Some(Action::Replace { seen: Seen::of(held), body })
+        Some(Action::Replace {
+            seen: Seen::of(held),
+            body,
+        })
     } else {
         Some(Action::Apply(body))
     }
@@ -81,7 +90,9 @@ fn must_be_made_anew(kind: Kind, planned: &Value, held: &Value) -> bool {
 impl Seen {
     fn of(held: &Value) -> Self {
         let uid = held.pointer("/metadata/uid").and_then(Value::as_str);
-        Self { uid: uid.map(str::to_owned) }
+        Self {
+            uid: uid.map(str::to_owned),
+        }
     }
 }
 
@@ -121,21 +132,43 @@ mod tests {
         let live = Live::new();
         let steps = steps(&plan, &live);
         let sent: Vec<_> = steps.iter().map(|step| step.key).collect();
-        assert_eq!(sent, plan.objects.iter().map(|object| &object.key).collect::<Vec<_>>());
-        assert!(steps.iter().all(|step| matches!(step.action, Action::Apply(_))));
+        assert_eq!(
+            sent,
+            plan.objects
+                .iter()
+                .map(|object| &object.key)
+                .collect::<Vec<_>>()
+        );
+        assert!(
+            steps
+                .iter()
+                .all(|step| matches!(step.action, Action::Apply(_)))
+        );
     }
 
     #[test]
     fn the_number_of_name_servers_is_the_tenants_and_their_image_is_ours() {
         let plan = plan(&settings()).unwrap();
         let mut live = settled(&plan);
-        let coredns = live.get_mut(&key(Kind::Deployment, Some("kube-system"), "coredns")).unwrap();
+        let coredns = live
+            .get_mut(&key(Kind::Deployment, Some("kube-system"), "coredns"))
+            .unwrap();
         coredns["spec"]["replicas"] = 5.into();
         assert_eq!(steps(&plan, &live), []);
-        let coredns = live.get_mut(&key(Kind::Deployment, Some("kube-system"), "coredns")).unwrap();
+        let coredns = live
+            .get_mut(&key(Kind::Deployment, Some("kube-system"), "coredns"))
+            .unwrap();
         coredns["spec"]["template"]["spec"]["containers"][0]["image"] = "mine".into();
         let steps = steps(&plan, &live);
-        let [Step { action: Action::Apply(body), .. }] = steps.as_slice() else { panic!("{steps:?}") };
+        let [
+            Step {
+                action: Action::Apply(body),
+                ..
+            },
+        ] = steps.as_slice()
+        else {
+            panic!("{steps:?}")
+        };
         assert_eq!(body["spec"]["replicas"], 5);
     }
 
@@ -146,7 +179,16 @@ mod tests {
         let admins = key(Kind::ClusterRoleBinding, None, "kubeadm:cluster-admins");
         live.get_mut(&admins).unwrap()["roleRef"]["name"] = "view".into();
         let steps = steps(&plan, &live);
-        assert!(matches!(steps.as_slice(), [Step { action: Action::Replace { .. }, .. }]), "{steps:?}");
+        assert!(
+            matches!(
+                steps.as_slice(),
+                [Step {
+                    action: Action::Replace { .. },
+                    ..
+                }]
+            ),
+            "{steps:?}"
+        );
     }
 
     #[test]
@@ -158,7 +200,16 @@ mod tests {
         assert_eq!(steps(&plan, &live), []);
         live.get_mut(&corefile).unwrap()["data"]["Corefile"] = "mine".into();
         let steps = steps(&plan, &live);
-        assert!(matches!(steps.as_slice(), [Step { action: Action::Replace { .. }, .. }]), "{steps:?}");
+        assert!(
+            matches!(
+                steps.as_slice(),
+                [Step {
+                    action: Action::Replace { .. },
+                    ..
+                }]
+            ),
+            "{steps:?}"
+        );
     }
 
     #[test]
@@ -178,11 +229,15 @@ mod tests {
         let plan = plan(&settings).unwrap();
         let removed = |live: &Live| {
             let steps = steps(&plan, live);
-            steps.iter().filter(|step| matches!(step.action, Action::Remove(_))).count()
+            steps
+                .iter()
+                .filter(|step| matches!(step.action, Action::Remove(_)))
+                .count()
         };
         assert_eq!(removed(&live), 6);
         let daemon_set = key(Kind::DaemonSet, Some("kube-system"), "kube-proxy");
-        live.get_mut(&daemon_set).unwrap()["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        live.get_mut(&daemon_set).unwrap()["metadata"]["deletionTimestamp"] =
+            json!("2026-01-01T00:00:00Z");
         assert_eq!(removed(&live), 5);
     }
 }

@@ -47,7 +47,13 @@ pub(super) async fn within<T>(
     call: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, TenantError> {
     match tokio::time::timeout(limit, call).await {
-        Ok(answer) => answer.map_err(|error| TenantError::Api(ApiError::of(verb, kind, name)(error))),
-        Err(_) => Err(TenantError::Late { verb, what: format!("{kind} {name}"), limit }),
+        Ok(answer) => {
+            answer.map_err(|error| TenantError::Api(ApiError::of(verb, kind, name)(error)))
+        }
+        Err(_) => Err(TenantError::Late {
+            verb,
+            what: format!("{kind} {name}"),
+            limit,
+        }),
     }
 }

@@ -18,7 +18,10 @@ pub(super) fn kube_proxy(registry: &str, version: KubeVersion, image: &AddonImag
 
 /// `CoreDNS` as kubeadm of the same release would choose it.
 pub(super) fn core_dns(registry: &str, version: KubeVersion, image: &AddonImage) -> String {
-    let tag = image.tag.as_deref().unwrap_or(core_dns_tag(version));
+    let tag = image
+        .tag
+        .as_deref()
+        .unwrap_or_else(|| core_dns_tag(version));
     match image.repository.as_deref() {
         Some(repository) => format!("{repository}/coredns:{tag}"),
         None if registry == UPSTREAM => format!("{UPSTREAM}/coredns/coredns:{tag}"),
@@ -44,7 +47,10 @@ mod tests {
     const VERSION: KubeVersion = KubeVersion::new(1, 35, 4);
 
     fn image(repository: Option<&str>, tag: Option<&str>) -> AddonImage {
-        AddonImage { repository: repository.map(str::to_owned), tag: tag.map(str::to_owned) }
+        AddonImage {
+            repository: repository.map(str::to_owned),
+            tag: tag.map(str::to_owned),
+        }
     }
 
     #[test]
@@ -62,7 +68,13 @@ mod tests {
     #[test]
     fn a_mirror_holds_coredns_beside_the_other_images() {
         let none = AddonImage::default();
-        assert_eq!(core_dns("m.io/k8s", VERSION, &none), "m.io/k8s/coredns:v1.13.1");
-        assert_eq!(kube_proxy("m.io/k8s", VERSION, &none), "m.io/k8s/kube-proxy:v1.35.4");
+        assert_eq!(
+            core_dns("m.io/k8s", VERSION, &none),
+            "m.io/k8s/coredns:v1.13.1"
+        );
+        assert_eq!(
+            kube_proxy("m.io/k8s", VERSION, &none),
+            "m.io/k8s/kube-proxy:v1.35.4"
+        );
     }
 }

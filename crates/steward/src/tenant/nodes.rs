@@ -51,7 +51,9 @@ pub async fn node_versions(client: &Client, limit: Duration) -> Result<NodeVersi
 }
 
 async fn page(client: &Client, params: &ListParams) -> Result<Page, kube::Error> {
-    let request = Request::new("/api/v1/nodes").list(params).map_err(kube::Error::BuildRequest)?;
+    let request = Request::new("/api/v1/nodes")
+        .list(params)
+        .map_err(kube::Error::BuildRequest)?;
     client.request(request).await
 }
 
@@ -62,11 +64,22 @@ impl NodeVersions {
             self.unknown.get_or_insert(node.metadata.name);
             return;
         };
-        let found = NodeVersion { node: node.metadata.name, version };
-        if self.oldest.as_ref().is_none_or(|oldest| version < oldest.version) {
+        let found = NodeVersion {
+            node: node.metadata.name,
+            version,
+        };
+        if self
+            .oldest
+            .as_ref()
+            .is_none_or(|oldest| version < oldest.version)
+        {
             self.oldest = Some(found.clone());
         }
-        if self.newest.as_ref().is_none_or(|newest| version > newest.version) {
+        if self
+            .newest
+            .as_ref()
+            .is_none_or(|newest| version > newest.version)
+        {
             self.newest = Some(found);
         }
     }

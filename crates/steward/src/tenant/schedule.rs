@@ -41,7 +41,10 @@ impl Schedule {
     pub fn after(&mut self, look: Look, now: Timestamp, chance: f64) -> Timestamp {
         let wait = match look {
             Look::Quiet => {
-                *self = Self { quiet: self.quiet.saturating_add(1), failed: 0 };
+                *self = Self {
+                    quiet: self.quiet.saturating_add(1),
+                    failed: 0,
+                };
                 spread(self.calmness(), chance)
             }
             Look::Changed => {
@@ -49,7 +52,10 @@ impl Schedule {
                 spread(self.calmness(), chance)
             }
             Look::Failed => {
-                *self = Self { quiet: 0, failed: self.failed.saturating_add(1) };
+                *self = Self {
+                    quiet: 0,
+                    failed: self.failed.saturating_add(1),
+                };
                 FAILING.delay(self.failed, chance)
             }
         };
@@ -69,14 +75,24 @@ mod tests {
     use super::*;
 
     fn seconds(schedule: &mut Schedule, look: Look, chance: f64) -> i64 {
-        schedule.after(look, Timestamp::UNIX_EPOCH, chance).as_second()
+        schedule
+            .after(look, Timestamp::UNIX_EPOCH, chance)
+            .as_second()
     }
 
     #[test]
     fn looks_follow_a_change_soon_and_then_become_rare() {
         let mut schedule = Schedule::default();
         let mut next = |look| seconds(&mut schedule, look, 0.5);
-        assert_eq!([next(Look::Changed), next(Look::Quiet), next(Look::Quiet), next(Look::Quiet)], [10, 60, 300, 300]);
+        assert_eq!(
+            [
+                next(Look::Changed),
+                next(Look::Quiet),
+                next(Look::Quiet),
+                next(Look::Quiet)
+            ],
+            [10, 60, 300, 300]
+        );
         assert_eq!(next(Look::Changed), 10);
     }
 
@@ -85,7 +101,9 @@ mod tests {
         let mut schedule = Schedule::default();
         let mut next = || seconds(&mut schedule, Look::Failed, 0.5);
         assert_eq!([next(), next(), next()], [2, 4, 8]);
-        (0..20).for_each(|_| { next(); });
+        (0..20).for_each(|_| {
+            next();
+        });
         assert_eq!(next(), 300);
     }
 

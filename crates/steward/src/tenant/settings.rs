@@ -153,7 +153,13 @@ mod tests {
 
     #[test]
     fn an_ipv6_endpoint_is_written_with_brackets() {
-        let endpoint = |host: &str| ControlPlaneEndpoint { host: host.into(), port: 6443 }.to_string();
+        let endpoint = |host: &str| {
+            ControlPlaneEndpoint {
+                host: host.into(),
+                port: 6443,
+            }
+            .to_string()
+        };
         assert_eq!(endpoint("fd00::1"), "[fd00::1]:6443");
         assert_eq!(endpoint("api.example.com"), "api.example.com:6443");
     }

@@ -9,7 +9,7 @@ use butler_runtime::error::{Category, Classify as _, is_not_found};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::{
     Api, Client,
-    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions},
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions, TypeMeta},
 };
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ pub const FIELD_MANAGER: &str = "steward";
 pub struct Limits {
     /// How long one call may take.
     pub call: Duration,
-    /// How many calls are under way at once.
+    /// How many calls are under way at once; each needs a connection, which is most of what a tenant costs.
     pub at_once: usize,
 }
 
@@ -35,7 +35,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             call: Duration::from_secs(5),
-            at_once: 4,
+            at_once: 2,
         }
     }
 }
@@ -67,13 +67,24 @@ impl Synced {
 ///
 /// # Errors
 /// When the tenant could not be read.
-pub async fn sync(client: &Client, plan: &TenantPlan, limits: Limits) -> Result<Synced, TenantError> {
+pub async fn sync(
+    client: &Client,
+    plan: &TenantPlan,
+    limits: Limits,
+) -> Result<Synced, TenantError> {
     let tenant = Tenant { client, limits };
     let live = tenant.read(plan).await?;
     let steps = compare::steps(plan, &live);
     let touched: BTreeSet<&ObjectKey> = steps.iter().map(|step| step.key).collect();
-    let unchanged = plan.objects.iter().filter(|object| !touched.contains(&object.key)).count();
-    let mut synced = Synced { unchanged, ..Synced::default() };
+    let unchanged = plan
+        .objects
+        .iter()
+        .filter(|object| !touched.contains(&object.key))
+        .count();
+    let mut synced = Synced {
+        unchanged,
+        ..Synced::default()
+    };
     let mut outcomes = stream::iter(steps)
         .map(|step| async move {
             let Step { key, action } = step;
@@ -107,8 +118,14 @@ struct Tenant<'a> {
 impl Tenant<'_> {
     /// Everything of ours, in the namespaces that the plan is about: what a tenant labels elsewhere is not even read.
     async fn read(self, plan: &TenantPlan) -> Result<Live, TenantError> {
-        let keys = plan.objects.iter().map(|object| &object.key).chain(&plan.retired);
-        let places: BTreeSet<_> = keys.map(|key| (key.kind, key.namespace.as_deref())).collect();
+        let keys = plan
+            .objects
+            .iter()
+            .map(|object| &object.key)
+            .chain(&plan.retired);
+        let places: BTreeSet<_> = keys
+            .map(|key| (key.kind, key.namespace.as_deref()))
+            .collect();
         stream::iter(places)
             .map(|(kind, namespace)| self.list(kind, namespace))
             .buffer_unordered(self.limits.at_once)
@@ -130,12 +147,17 @@ impl Tenant<'_> {
         let found = self.call("list", kind, name, api.list(&params)).await?;
         let described = found.items.into_iter().filter_map(|object| {
             let key = ObjectKey::new(kind, namespace, object.metadata.name.as_deref()?);
-            Some((key, to_value(object)))
+            Some((key, to_value(kind, object)))
         });
         Ok(described.collect())
     }
 
-    async fn act(self, plan: &TenantPlan, key: &ObjectKey, action: Action) -> Result<(), TenantError> {
+    async fn act(
+        self,
+        plan: &TenantPlan,
+        key: &ObjectKey,
+        action: Action,
+    ) -> Result<(), TenantError> {
         match action {
             Action::Apply(body) => match self.apply(key, &body).await {
                 // An object without our label was not read: it may be in the way with a field that cannot change.
@@ -154,7 +176,13 @@ impl Tenant<'_> {
         let api = self.api(key.kind, key.namespace.as_deref());
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let patch = Patch::Apply(body);
-        self.call("apply", key.kind, &key.full_name(), api.patch(&key.name, &params, &patch)).await?;
+        self.call(
+            "apply",
+            key.kind,
+            &key.full_name(),
+            api.patch(&key.name, &params, &patch),
+        )
+        .await?;
         tracing::info!(kind = ?key.kind, name = %key.full_name(), "applied in the tenant cluster");
         Ok(())
     }
@@ -164,11 +192,15 @@ impl Tenant<'_> {
         object: Option<&TenantObject>,
         refused: TenantError,
     ) -> Result<(), TenantError> {
-        let Some(object) = object else { return Err(refused) };
+        let Some(object) = object else {
+            return Err(refused);
+        };
         let key = &object.key;
         let api = self.api(key.kind, key.namespace.as_deref());
-        let held = self.call("get", key.kind, &key.full_name(), api.get_opt(&key.name)).await?;
-        match compare::compare(object, held.map(to_value).as_ref()) {
+        let held = self
+            .call("get", key.kind, &key.full_name(), api.get_opt(&key.name))
+            .await?;
+        match compare::compare(object, held.map(|held| to_value(key.kind, held)).as_ref()) {
             Some(Action::Replace { seen, body }) => self.replace(key, seen, &body).await,
             _ => Err(refused),
         }
@@ -181,15 +213,22 @@ impl Tenant<'_> {
 
     async fn delete(self, key: &ObjectKey, seen: Seen) -> Result<(), TenantError> {
         let api = self.api(key.kind, key.namespace.as_deref());
-        let preconditions = Preconditions { uid: seen.uid, resource_version: None };
-        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
+        let preconditions = Preconditions {
+            uid: seen.uid,
+            resource_version: None,
+        };
+        let params = DeleteParams {
+            preconditions: Some(preconditions),
+            ..DeleteParams::background()
+        };
         let deleted = async {
             match api.delete(&key.name, &params).await {
                 Err(error) if !is_not_found(&error) => Err(error),
                 Ok(_) | Err(_) => Ok(()),
             }
         };
-        self.call("delete", key.kind, &key.full_name(), deleted).await?;
+        self.call("delete", key.kind, &key.full_name(), deleted)
+            .await?;
         tracing::info!(kind = ?key.kind, name = %key.full_name(), "deleted in the tenant cluster");
         Ok(())
     }
@@ -213,8 +252,14 @@ impl Tenant<'_> {
     }
 }
 
-/// As JSON, without the list of who owns which field, which is most of its size.
-fn to_value(mut object: DynamicObject) -> Value {
+/// As JSON, with the kind, which items of a list do not carry, and without the list of who owns which field, which is most
+/// of its size.
+fn to_value(kind: Kind, mut object: DynamicObject) -> Value {
+    let resource = kind.resource();
+    object.types = Some(TypeMeta {
+        api_version: resource.api_version,
+        kind: resource.kind,
+    });
     object.metadata.managed_fields = None;
     serde_json::to_value(object).expect("what was read from JSON can be written as JSON")
 }

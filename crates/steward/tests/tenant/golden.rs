@@ -2,7 +2,7 @@
 //!
 //! `BUTLER_UPDATE_GOLDEN=1 cargo test -p butler-steward --test tenant golden` writes them anew.
 
-use std::{env, fs, path::PathBuf};
+use std::{env, fmt::Write as _, fs, path::PathBuf};
 
 use butler_steward::tenant::{
     TenantPlan, TenantSettings, plan,
@@ -13,7 +13,11 @@ use serde_json::json;
 use crate::stage::settings_at;
 
 fn settings() -> TenantSettings {
-    settings_at("10.40.0.201", 6443, "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n")
+    settings_at(
+        "10.40.0.201",
+        6443,
+        "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+    )
 }
 
 fn text(plan: &TenantPlan) -> String {
@@ -23,19 +27,25 @@ fn text(plan: &TenantPlan) -> String {
         text.push_str(&serde_saphyr::to_string(&object.body).unwrap());
     }
     for key in &plan.retired {
-        text.push_str(&format!("# removed where it is ours: {key}\n"));
+        writeln!(text, "# removed where it is ours: {key}").unwrap();
     }
     text
 }
 
 fn compare(name: &str, settings: &TenantSettings) {
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/tenant").join(format!("{name}.yaml"));
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden/tenant")
+        .join(format!("{name}.yaml"));
     let made = text(&plan(settings).unwrap());
     if env::var_os("BUTLER_UPDATE_GOLDEN").is_some() {
         fs::write(&file, &made).unwrap();
     }
     let held = fs::read_to_string(&file).unwrap_or_default();
-    assert!(held == made, "{} is no longer what is planned:\n{made}", file.display());
+    assert!(
+        held == made,
+        "{} is no longer what is planned:\n{made}",
+        file.display()
+    );
 }
 
 #[test]
@@ -46,7 +56,11 @@ fn a_tenant_with_both_addons() {
 #[test]
 fn a_tenant_that_brings_its_own_network_and_names() {
     let patches = json!([{ "op": "add", "path": "/maxPods", "value": 50 }]);
-    let mut settings = TenantSettings { core_dns: None, kube_proxy: None, ..settings() };
+    let mut settings = TenantSettings {
+        core_dns: None,
+        kube_proxy: None,
+        ..settings()
+    };
     settings.endpoint.host = "api.ta.example.com".into();
     settings.kubelet.cgroup_driver = Some(CgroupDriver::Cgroupfs);
     settings.kubelet.patches = serde_json::from_value(patches).unwrap();
@@ -67,7 +81,10 @@ fn a_tenant_with_two_families_a_mirror_and_a_tunnel() {
     let settings = TenantSettings {
         cluster_domain: "tenant.example".into(),
         dns_service_ips: vec!["10.96.0.10".parse().unwrap(), "fd00:96::a".parse().unwrap()],
-        core_dns: Some(AddonImage { repository: None, tag: Some("v1.14.2".into()) }),
+        core_dns: Some(AddonImage {
+            repository: None,
+            tag: Some("v1.14.2".into()),
+        }),
         konnectivity: Some(agents),
         registry: "mirror.example.com/k8s".into(),
         ..settings()

@@ -17,7 +17,7 @@ use tokio::process::{Child, Command};
 
 use crate::stage::{look, server, settings_at};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const SIGNATURE: &str = "jws-kubeconfig-abcdef";
 
 /// A tenant's API server that takes bootstrap tokens, and the controller that signs for them, over the etcd of a test server.
@@ -25,25 +25,40 @@ struct Tenant {
     server: Server,
     folder: tempfile::TempDir,
     port: u16,
-    _processes: Vec<Child>,
+    processes: Vec<Child>,
 }
 
 impl Tenant {
     async fn start() -> Self {
         let server = server().await;
         let folder = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
         let kubeconfig = fs::read_to_string(server.kubeconfig()).unwrap();
-        let ours = kubeconfig.replace(server.url().trim_end_matches('/'), &format!("https://127.0.0.1:{port}"));
+        let ours = kubeconfig.replace(
+            server.url().trim_end_matches('/'),
+            &format!("https://127.0.0.1:{port}"),
+        );
         fs::write(folder.path().join("kubeconfig"), ours).unwrap();
-        let mut tenant = Self { server, folder, port, _processes: Vec::new() };
+        let mut tenant = Self {
+            server,
+            folder,
+            port,
+            processes: Vec::new(),
+        };
         tenant.run("kube-apiserver", &api_server(tenant.server.folder(), port));
-        tenant.run("kube-controller-manager", &[
-            format!("--kubeconfig={}", tenant.server.kubeconfig().display()),
-            "--controllers=bootstrap-signer-controller".to_owned(),
-            "--leader-elect=false".to_owned(),
-            "--secure-port=0".to_owned(),
-        ]);
+        tenant.run(
+            "kube-controller-manager",
+            &[
+                format!("--kubeconfig={}", tenant.server.kubeconfig().display()),
+                "--controllers=bootstrap-signer-controller".to_owned(),
+                "--leader-elect=false".to_owned(),
+                "--secure-port=0".to_owned(),
+            ],
+        );
         tenant.until_ready().await;
         tenant
     }
@@ -57,7 +72,7 @@ impl Tenant {
             .stderr(log)
             .kill_on_drop(true)
             .spawn();
-        self._processes.push(child.unwrap());
+        self.processes.push(child.unwrap());
     }
 
     async fn until_ready(&self) {
@@ -88,7 +103,10 @@ impl Tenant {
         let output = self.try_kubeadm(arguments).await;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-        assert!(output.status.success(), "kubeadm {arguments:?}:\n{stdout}{stderr}");
+        assert!(
+            output.status.success(),
+            "kubeadm {arguments:?}:\n{stdout}{stderr}"
+        );
         stdout
     }
 
@@ -98,7 +116,10 @@ impl Tenant {
             .env("KUBEADM_JOIN_DRYRUN_DIR", self.folder.path())
             .kill_on_drop(true)
             .output();
-        tokio::time::timeout(PATIENCE, run).await.expect("kubeadm to end in time").unwrap()
+        tokio::time::timeout(PATIENCE, run)
+            .await
+            .expect("kubeadm to end in time")
+            .unwrap()
     }
 
     fn kubeconfig(&self) -> String {
@@ -108,15 +129,33 @@ impl Tenant {
     /// Makes a token the way an administrator does, and joins with the line that kubeadm prints, short of changing this
     /// machine.
     async fn join(&self, node: &str) -> String {
-        let line = self.kubeadm(&[
-            "token", "create", "--print-join-command", "--kubeconfig", &self.kubeconfig(),
-        ]).await;
-        let token = line.split_whitespace().skip_while(|word| *word != "--token").nth(1).unwrap();
+        let line = self
+            .kubeadm(&[
+                "token",
+                "create",
+                "--print-join-command",
+                "--kubeconfig",
+                &self.kubeconfig(),
+            ])
+            .await;
+        let token = line
+            .split_whitespace()
+            .skip_while(|word| *word != "--token")
+            .nth(1)
+            .unwrap();
         let signature = format!("jws-kubeconfig-{}", token.split('.').next().unwrap());
         self.until_signed(&signature).await;
         let mut arguments: Vec<_> = line.split_whitespace().skip(1).collect();
-        assert!(arguments.contains(&"--discovery-token-ca-cert-hash"), "{line}");
-        arguments.extend(["--dry-run", "--ignore-preflight-errors=all", "--node-name", node]);
+        assert!(
+            arguments.contains(&"--discovery-token-ca-cert-hash"),
+            "{line}"
+        );
+        arguments.extend([
+            "--dry-run",
+            "--ignore-preflight-errors=all",
+            "--node-name",
+            node,
+        ]);
         arguments.extend(["--cri-socket", "unix:///run/containerd/containerd.sock"]);
         self.kubeadm(&arguments).await
     }
@@ -124,7 +163,9 @@ impl Tenant {
     async fn until_signed(&self, signature: &str) {
         let api: Api<ConfigMap> = Api::namespaced(self.server.client(), "kube-public");
         wait_for(&api, "cluster-info", "its signature", PATIENCE, |info| {
-            info.data.as_ref().is_some_and(|data| data.contains_key(signature))
+            info.data
+                .as_ref()
+                .is_some_and(|data| data.contains_key(signature))
         })
         .await;
     }
@@ -132,7 +173,9 @@ impl Tenant {
 
 fn binary(name: &str) -> PathBuf {
     let found = Toolchain::locate().and_then(|toolchain| toolchain.binary(name, None));
-    found.unwrap_or_else(|error| panic!("{error}; `cargo xtask toolchain install {name}` makes it available"))
+    found.unwrap_or_else(|error| {
+        panic!("{error}; `cargo xtask toolchain install {name}` makes it available")
+    })
 }
 
 fn api_server(folder: &Path, port: u16) -> Vec<String> {
@@ -164,9 +207,19 @@ async fn stock_kubeadm_joins_with_what_we_leave_behind() {
     look(&tenant.server.client(), &settings).await;
 
     let joined = tenant.join("w1").await;
-    assert!(joined.contains("This node has joined the cluster"), "{joined}");
-    for line in ["- 10.96.0.10", "clusterDomain: cluster.local", "clientCAFile: /etc/kubernetes/pki/ca.crt"] {
-        assert!(joined.contains(line), "no {line:?} in what the kubelet would get:\n{joined}");
+    assert!(
+        joined.contains("This node has joined the cluster"),
+        "{joined}"
+    );
+    for line in [
+        "- 10.96.0.10",
+        "clusterDomain: cluster.local",
+        "clientCAFile: /etc/kubernetes/pki/ca.crt",
+    ] {
+        assert!(
+            joined.contains(line),
+            "no {line:?} in what the kubelet would get:\n{joined}"
+        );
     }
 
     // The signer wrote beside our key: that is no drift, and stays.
@@ -177,7 +230,10 @@ async fn stock_kubeadm_joins_with_what_we_leave_behind() {
     settings.core_dns = None;
     look(&tenant.server.client(), &settings).await;
     let joined = tenant.join("w2").await;
-    assert!(joined.contains("This node has joined the cluster"), "{joined}");
+    assert!(
+        joined.contains("This node has joined the cluster"),
+        "{joined}"
+    );
 }
 
 #[tokio::test]
@@ -193,7 +249,10 @@ async fn a_tenant_that_kubeadm_made_is_taken_over_without_losing_its_signatures(
     assert!(!second.has_changed(), "{second:?}");
     tenant.until_signed(SIGNATURE).await;
     let joined = tenant.join("w1").await;
-    assert!(joined.contains("This node has joined the cluster"), "{joined}");
+    assert!(
+        joined.contains("This node has joined the cluster"),
+        "{joined}"
+    );
 }
 
 /// What `kubeadm init` would do to a cluster, without the machine it would run on.
@@ -211,7 +270,11 @@ async fn kubeadm_init(tenant: &Tenant) {
     let file = tenant.folder.path().join("init.yaml");
     fs::write(&file, config).unwrap();
     let (file, kubeconfig) = (file.display().to_string(), tenant.kubeconfig());
-    for phase in [&["upload-config", "all"][..], &["bootstrap-token"], &["addon", "all"]] {
+    for phase in [
+        &["upload-config", "all"][..],
+        &["bootstrap-token"],
+        &["addon", "all"],
+    ] {
         let mut arguments = vec!["init", "phase"];
         arguments.extend(phase);
         arguments.extend(["--config", &file, "--kubeconfig", &kubeconfig]);

@@ -30,7 +30,10 @@ pub(crate) fn settings_at(host: &str, port: u16, authority: &str) -> TenantSetti
         pod_cidr: "10.43.0.0/16".parse().unwrap(),
         service_cidr: "10.96.0.0/16".parse().unwrap(),
         dns_service_ips: Vec::new(),
-        endpoint: ControlPlaneEndpoint { host: host.into(), port },
+        endpoint: ControlPlaneEndpoint {
+            host: host.into(),
+            port,
+        },
         ca_certificate: authority.into(),
         kubelet: KubeletSettings::default(),
         core_dns: Some(AddonImage::default()),
@@ -43,14 +46,22 @@ pub(crate) fn settings_at(host: &str, port: u16, authority: &str) -> TenantSetti
 /// Settings of a tenant whose API server is this one.
 pub(crate) fn settings(server: &Server) -> TenantSettings {
     let url = server.url();
-    let port = url.trim_end_matches('/').rsplit(':').next().unwrap().parse().unwrap();
+    let port = url
+        .trim_end_matches('/')
+        .rsplit(':')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
     let authority = fs::read_to_string(server.folder().join("ca.crt")).unwrap();
     settings_at("127.0.0.1", port, &authority)
 }
 
 /// A look at which nothing may fail.
 pub(crate) async fn look(client: &Client, settings: &TenantSettings) -> Synced {
-    let synced = sync(client, &plan(settings).unwrap(), LIMITS).await.unwrap();
+    let synced = sync(client, &plan(settings).unwrap(), LIMITS)
+        .await
+        .unwrap();
     assert!(synced.failed.is_empty(), "{:?}", synced.failed);
     synced
 }

@@ -15,7 +15,12 @@ pub(super) fn objects(settings: &TenantSettings) -> Vec<TenantObject> {
     objects.push(cluster_info(settings));
     let everybody = [rbac::user("system:anonymous")];
     let name = "kubeadm:bootstrap-signer-clusterinfo";
-    objects.extend(rbac::reader_of_config_map(PUBLIC, name, CLUSTER_INFO, &everybody));
+    objects.extend(rbac::reader_of_config_map(
+        PUBLIC,
+        name,
+        CLUSTER_INFO,
+        &everybody,
+    ));
     objects
 }
 
@@ -25,9 +30,14 @@ fn permissions() -> Vec<TenantObject> {
     let rule = json!({ "apiGroups": [""], "resources": ["nodes"], "verbs": ["get"] });
     vec![
         // A machine that comes back under the name of a living node is refused by kubeadm, which has to look.
-        TenantObject::new(Kind::ClusterRole, None, "kubeadm:get-nodes").with("rules", json!([rule])),
+        TenantObject::new(Kind::ClusterRole, None, "kubeadm:get-nodes")
+            .with("rules", json!([rule])),
         rbac::cluster_binding("kubeadm:get-nodes", "kubeadm:get-nodes", &tokens),
-        rbac::cluster_binding("kubeadm:kubelet-bootstrap", "system:node-bootstrapper", &tokens),
+        rbac::cluster_binding(
+            "kubeadm:kubelet-bootstrap",
+            "system:node-bootstrapper",
+            &tokens,
+        ),
         rbac::cluster_binding(
             "kubeadm:node-autoapprove-bootstrap",
             "system:certificates.k8s.io:certificatesigningrequests:nodeclient",

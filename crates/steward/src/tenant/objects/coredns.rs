@@ -4,7 +4,7 @@
 //! `ConfigMap` of its own, `kube-system/coredns-custom`: keys that end in `.override` are read into our server block, keys
 //! that end in `.server` beside it. The number of replicas is a first value: a tenant may scale.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Kind, TenantObject, rbac};
 use crate::tenant::{
@@ -14,6 +14,8 @@ use crate::tenant::{
 
 /// The tenant's own additions.
 const CUSTOM: &str = "coredns-custom";
+/// Files without content beside them: `CoreDNS` warns twice a minute of an import that finds no file.
+const EMPTY: [&str; 2] = ["none.override", "none.server"];
 /// A folder of its own: a folder inside of the read-only one of the `Corefile` could not be mounted.
 const CUSTOM_FOLDER: &str = "/etc/coredns-custom";
 
@@ -22,21 +24,35 @@ pub(super) fn objects(settings: &TenantSettings, image: &AddonImage) -> Vec<Tena
     vec![
         TenantObject::system(Kind::ServiceAccount, "coredns"),
         cluster_role(),
-        rbac::cluster_binding("system:coredns", "system:coredns", &[rbac::service_account("coredns")]),
-        TenantObject::system(Kind::ConfigMap, "coredns")
-            .with("data", json!({ "Corefile": corefile(&settings.cluster_domain) })),
+        rbac::cluster_binding(
+            "system:coredns",
+            "system:coredns",
+            &[rbac::service_account("coredns")],
+        ),
+        config_map(&settings.cluster_domain),
         deployment(&image),
         service(settings),
     ]
 }
 
 fn cluster_role() -> TenantObject {
-    let read = |group: &str, resources: &[&str]| {
-        json!({ "apiGroups": [group], "resources": resources, "verbs": ["list", "watch"] })
-    };
+    let read = |group: &str, resources: &[&str]| json!({ "apiGroups": [group], "resources": resources, "verbs": ["list", "watch"] });
     let core = read("", &["endpoints", "services", "pods", "namespaces"]);
     let slices = read("discovery.k8s.io", &["endpointslices"]);
-    TenantObject::new(Kind::ClusterRole, None, "system:coredns").with("rules", json!([core, slices]))
+    TenantObject::new(Kind::ClusterRole, None, "system:coredns")
+        .with("rules", json!([core, slices]))
+}
+
+fn config_map(domain: &str) -> TenantObject {
+    let empty = EMPTY.map(|file| {
+        (
+            file.to_owned(),
+            Value::from("# See the ConfigMap coredns-custom.\n"),
+        )
+    });
+    let mut data = Map::from_iter(empty);
+    data.insert("Corefile".to_owned(), corefile(domain).into());
+    TenantObject::system(Kind::ConfigMap, "coredns").with("data", data.into())
 }
 
 /// Answers for the cluster's own names are not cached, so that a Service that appears is found at once.
@@ -95,6 +111,7 @@ fn pod(image: &str) -> Value {
         "topologyKey": "kubernetes.io/hostname",
     });
     let apart = json!([{ "weight": 100, "podAffinityTerm": elsewhere }]);
+    let empty = EMPTY.map(|file| json!({ "key": file, "path": file }));
     json!({
         "priorityClassName": "system-cluster-critical",
         "serviceAccountName": "coredns",
@@ -112,7 +129,10 @@ fn pod(image: &str) -> Value {
                 "name": "coredns",
                 "items": [{ "key": "Corefile", "path": "Corefile" }],
             }},
-            { "name": "custom-config-volume", "configMap": { "name": CUSTOM, "optional": true } },
+            { "name": "custom-config-volume", "projected": { "sources": [
+                { "configMap": { "name": "coredns", "items": empty } },
+                { "configMap": { "name": CUSTOM, "optional": true } },
+            ]}},
         ],
     })
 }
@@ -157,7 +177,11 @@ fn service(settings: &TenantSettings) -> TenantObject {
     let port = |name, number, protocol| json!({ "name": name, "port": number, "targetPort": number, "protocol": protocol });
     let addresses = settings.dns_addresses();
     let first = addresses.first();
-    let other = first.and_then(|first| addresses.iter().find(|other| other.is_ipv4() != first.is_ipv4()));
+    let other = first.and_then(|first| {
+        addresses
+            .iter()
+            .find(|other| other.is_ipv4() != first.is_ipv4())
+    });
     let mut spec = json!({
         "clusterIP": first,
         "clusterIPs": first.into_iter().chain(other).collect::<Vec<_>>(),

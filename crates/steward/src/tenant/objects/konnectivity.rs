@@ -13,7 +13,11 @@ pub(super) fn objects(agents: &KonnectivityAgents) -> Vec<TenantObject> {
     vec![
         managed(TenantObject::system(Kind::ServiceAccount, NAME)),
         // The server asks the tenant's API server whose token an agent shows.
-        managed(rbac::cluster_binding(SERVER, "system:auth-delegator", &[rbac::user(SERVER)])),
+        managed(rbac::cluster_binding(
+            SERVER,
+            "system:auth-delegator",
+            &[rbac::user(SERVER)],
+        )),
         workload(agents),
     ]
 }
@@ -35,7 +39,9 @@ fn workload(agents: &KonnectivityAgents) -> TenantObject {
             Kind::Deployment
         }
     };
-    managed(TenantObject::system(kind, NAME)).label("k8s-app", NAME).with("spec", spec)
+    managed(TenantObject::system(kind, NAME))
+        .label("k8s-app", NAME)
+        .with("spec", spec)
 }
 
 fn pod(agents: &KonnectivityAgents) -> Value {

@@ -25,10 +25,16 @@ pub(super) fn objects(settings: &TenantSettings, image: &AddonImage) -> Vec<Tena
     let [role, binding] = rbac::reader_of_config_map(SYSTEM, NAME, NAME, &readers);
     vec![
         TenantObject::system(Kind::ServiceAccount, NAME),
-        rbac::cluster_binding("kubeadm:node-proxier", "system:node-proxier", &[rbac::service_account(NAME)]),
+        rbac::cluster_binding(
+            "kubeadm:node-proxier",
+            "system:node-proxier",
+            &[rbac::service_account(NAME)],
+        ),
         role,
         binding,
-        TenantObject::system(Kind::ConfigMap, NAME).label("app", NAME).with("data", data.clone()),
+        TenantObject::system(Kind::ConfigMap, NAME)
+            .label("app", NAME)
+            .with("data", data.clone()),
         daemon_set(&image, &data),
     ]
 }
@@ -67,14 +73,16 @@ fn kubeconfig(settings: &TenantSettings) -> Value {
 fn daemon_set(image: &str, data: &Value) -> TenantObject {
     let labels = json!({ "k8s-app": NAME });
     let metadata = json!({ "labels": labels, "annotations": { CONFIG_HASH: hash(data) } });
-    TenantObject::system(Kind::DaemonSet, NAME).label("k8s-app", NAME).with(
-        "spec",
-        json!({
-            "selector": { "matchLabels": labels },
-            "updateStrategy": { "type": "RollingUpdate" },
-            "template": { "metadata": metadata, "spec": pod(image) },
-        }),
-    )
+    TenantObject::system(Kind::DaemonSet, NAME)
+        .label("k8s-app", NAME)
+        .with(
+            "spec",
+            json!({
+                "selector": { "matchLabels": labels },
+                "updateStrategy": { "type": "RollingUpdate" },
+                "template": { "metadata": metadata, "spec": pod(image) },
+            }),
+        )
 }
 
 fn pod(image: &str) -> Value {
@@ -112,7 +120,8 @@ fn pod(image: &str) -> Value {
 fn hash(data: &Value) -> String {
     let digest = Sha256::digest(data.to_string().as_bytes());
     let first = digest.iter().take(8);
-    first.map(|byte| format!("{byte:02x}")).collect()
+    let number = first.fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    format!("{number:016x}")
 }
 
 #[cfg(test)]

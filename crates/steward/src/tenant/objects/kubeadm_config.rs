@@ -13,7 +13,12 @@ pub(super) fn objects(settings: &TenantSettings) -> Vec<TenantObject> {
         .with("data", json!({ "ClusterConfiguration": configuration }));
     let readers = [rbac::group(rbac::NODE_TOKENS), rbac::group(rbac::NODES)];
     let mut objects = vec![config_map];
-    objects.extend(rbac::reader_of_config_map(SYSTEM, "kubeadm:nodes-kubeadm-config", NAME, &readers));
+    objects.extend(rbac::reader_of_config_map(
+        SYSTEM,
+        "kubeadm:nodes-kubeadm-config",
+        NAME,
+        &readers,
+    ));
     objects
 }
 

@@ -22,23 +22,33 @@ pub enum PatchError {
         source: json_patch::PatchError,
     },
     /// What came out is something else.
-    #[error("the patches make something else of the kubelet's configuration: apiVersion and kind must stay")]
+    #[error(
+        "the patches make something else of the kubelet's configuration: apiVersion and kind must stay"
+    )]
     NotAKubelet,
 }
 
 pub(super) fn objects(settings: &TenantSettings) -> Result<Vec<TenantObject>, PatchError> {
     let configuration = yaml(&configuration(settings)?);
-    let config_map =
-        TenantObject::system(Kind::ConfigMap, NAME).with("data", json!({ "kubelet": configuration }));
+    let config_map = TenantObject::system(Kind::ConfigMap, NAME)
+        .with("data", json!({ "kubelet": configuration }));
     let readers = [rbac::group(rbac::NODES), rbac::group(rbac::NODE_TOKENS)];
     let mut objects = vec![config_map];
-    objects.extend(rbac::reader_of_config_map(SYSTEM, "kubeadm:kubelet-config", NAME, &readers));
+    objects.extend(rbac::reader_of_config_map(
+        SYSTEM,
+        "kubeadm:kubelet-config",
+        NAME,
+        &readers,
+    ));
     Ok(objects)
 }
 
 /// What kubeadm sets; all else is left out, which kubelets read the same as kubeadm's written-out zeros.
 fn configuration(settings: &TenantSettings) -> Result<Value, PatchError> {
-    let driver = settings.kubelet.cgroup_driver.unwrap_or(CgroupDriver::Systemd);
+    let driver = settings
+        .kubelet
+        .cgroup_driver
+        .unwrap_or(CgroupDriver::Systemd);
     let base = json!({
         "apiVersion": API_VERSION,
         "kind": DOCUMENT,
@@ -58,7 +68,10 @@ fn configuration(settings: &TenantSettings) -> Result<Value, PatchError> {
     });
     let mut patched = base.clone();
     json_patch::patch(&mut patched, &settings.kubelet.patches).map_err(|source| {
-        PatchError::Operation { paths: top_level(&base), source }
+        PatchError::Operation {
+            paths: top_level(&base),
+            source,
+        }
     })?;
     let field = |name| patched.get(name).and_then(Value::as_str);
     if field("apiVersion") == Some(API_VERSION) && field("kind") == Some(DOCUMENT) {
@@ -69,18 +82,28 @@ fn configuration(settings: &TenantSettings) -> Result<Value, PatchError> {
 }
 
 fn top_level(document: &Value) -> String {
-    let fields = document.as_object().into_iter().flat_map(|fields| fields.keys());
-    fields.map(|field| format!("/{field}")).collect::<Vec<_>>().join(", ")
+    let fields = document
+        .as_object()
+        .into_iter()
+        .flat_map(|fields| fields.keys());
+    fields
+        .map(|field| format!("/{field}"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::{super::tests::settings, *};
 
-    fn patched(patches: Value) -> Result<Value, PatchError> {
+    fn with_patches(patches: Value) -> TenantSettings {
         let mut settings = settings();
         settings.kubelet.patches = serde_json::from_value(patches).unwrap();
-        configuration(&settings)
+        settings
+    }
+
+    fn patched(patches: Value) -> Result<Value, PatchError> {
+        configuration(&with_patches(patches))
     }
 
     #[test]
@@ -91,13 +114,20 @@ mod tests {
             { "op": "replace", "path": "/cgroupDriver", "value": "cgroupfs" },
         ]));
         let result = result.unwrap();
-        assert_eq!((&result["maxPods"], &result["cgroupDriver"]), (&json!(60), &json!("cgroupfs")));
+        assert_eq!(
+            (&result["maxPods"], &result["cgroupDriver"]),
+            (&json!(60), &json!("cgroupfs"))
+        );
     }
 
     #[test]
     fn a_patch_of_a_field_that_is_not_there_says_which_are() {
-        let error = patched(json!([{ "op": "replace", "path": "/maxPods", "value": 50 }])).unwrap_err();
-        assert!(error.to_string().contains("/cgroupDriver, /clusterDNS"), "{error}");
+        let error =
+            patched(json!([{ "op": "replace", "path": "/maxPods", "value": 50 }])).unwrap_err();
+        assert!(
+            error.to_string().contains("/cgroupDriver, /clusterDNS"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -110,9 +140,15 @@ mod tests {
 
     #[test]
     fn the_cgroup_driver_is_systemd_unless_said_otherwise() {
-        assert_eq!(configuration(&settings()).unwrap()["cgroupDriver"], "systemd");
+        assert_eq!(
+            configuration(&settings()).unwrap()["cgroupDriver"],
+            "systemd"
+        );
         let mut settings = settings();
         settings.kubelet.cgroup_driver = Some(CgroupDriver::Cgroupfs);
-        assert_eq!(configuration(&settings).unwrap()["cgroupDriver"], "cgroupfs");
+        assert_eq!(
+            configuration(&settings).unwrap()["cgroupDriver"],
+            "cgroupfs"
+        );
     }
 }

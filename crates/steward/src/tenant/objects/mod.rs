@@ -74,8 +74,14 @@ pub fn plan(settings: &TenantSettings) -> Result<TenantPlan, PatchError> {
 }
 
 fn addons(settings: &TenantSettings) -> Vec<TenantObject> {
-    let core_dns = settings.core_dns.iter().flat_map(|image| coredns::objects(settings, image));
-    let kube_proxy = settings.kube_proxy.iter().flat_map(|image| kube_proxy::objects(settings, image));
+    let core_dns = settings
+        .core_dns
+        .iter()
+        .flat_map(|image| coredns::objects(settings, image));
+    let kube_proxy = settings
+        .kube_proxy
+        .iter()
+        .flat_map(|image| kube_proxy::objects(settings, image));
     let konnectivity = settings.konnectivity.iter().flat_map(konnectivity::objects);
     core_dns.chain(kube_proxy).chain(konnectivity).collect()
 }
@@ -169,7 +175,10 @@ fn yaml(document: &Value) -> String {
 pub(super) mod tests {
     use butler_api::types::KubeVersion;
 
-    use super::{super::settings::{ControlPlaneEndpoint, KubeletSettings}, *};
+    use super::{
+        super::settings::{ControlPlaneEndpoint, KubeletSettings},
+        *,
+    };
 
     pub(in super::super) fn settings() -> TenantSettings {
         TenantSettings {
@@ -179,7 +188,10 @@ pub(super) mod tests {
             pod_cidr: "10.43.0.0/16".parse().unwrap(),
             service_cidr: "10.96.0.0/16".parse().unwrap(),
             dns_service_ips: Vec::new(),
-            endpoint: ControlPlaneEndpoint { host: "10.40.0.201".into(), port: 6443 },
+            endpoint: ControlPlaneEndpoint {
+                host: "10.40.0.201".into(),
+                port: 6443,
+            },
             ca_certificate: "-----BEGIN CERTIFICATE-----\n".into(),
             kubelet: KubeletSettings::default(),
             core_dns: Some(AddonImage::default()),
@@ -198,7 +210,11 @@ pub(super) mod tests {
         let plan = plan(&settings()).unwrap();
         let mut seen = BTreeSet::new();
         for object in &plan.objects {
-            assert_eq!(object.body["metadata"]["labels"][PROJECT_LABEL], PROJECT, "{}", object.key);
+            assert_eq!(
+                object.body["metadata"]["labels"][PROJECT_LABEL], PROJECT,
+                "{}",
+                object.key
+            );
             assert!(seen.insert(&object.key), "{} is planned twice", object.key);
         }
     }
@@ -206,8 +222,15 @@ pub(super) mod tests {
     #[test]
     fn an_addon_that_is_off_is_retired_whole_and_nothing_else_is() {
         let on = plan(&settings()).unwrap();
-        let off = plan(&TenantSettings { kube_proxy: None, ..settings() }).unwrap();
-        let gone: Vec<_> = on.objects.iter().map(|object| object.key.clone())
+        let off = plan(&TenantSettings {
+            kube_proxy: None,
+            ..settings()
+        })
+        .unwrap();
+        let gone: Vec<_> = on
+            .objects
+            .iter()
+            .map(|object| object.key.clone())
             .filter(|key| off.objects.iter().all(|object| object.key != *key))
             .collect();
         assert_eq!(gone.len(), 6, "{:?}", names(&gone));
@@ -226,8 +249,20 @@ pub(super) mod tests {
             tolerations: Vec::new(),
             extra_args: Vec::new(),
         };
-        let plan = |mode| plan(&TenantSettings { konnectivity: Some(agents(mode)), ..settings() }).unwrap();
-        assert_eq!(names(&plan(AgentMode::DaemonSet).retired), ["Deployment kube-system/konnectivity-agent"]);
-        assert_eq!(names(&plan(AgentMode::Deployment(2)).retired), ["DaemonSet kube-system/konnectivity-agent"]);
+        let plan = |mode| {
+            plan(&TenantSettings {
+                konnectivity: Some(agents(mode)),
+                ..settings()
+            })
+            .unwrap()
+        };
+        assert_eq!(
+            names(&plan(AgentMode::DaemonSet).retired),
+            ["Deployment kube-system/konnectivity-agent"]
+        );
+        assert_eq!(
+            names(&plan(AgentMode::Deployment(2)).retired),
+            ["DaemonSet kube-system/konnectivity-agent"]
+        );
     }
 }

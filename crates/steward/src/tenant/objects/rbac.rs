@@ -26,7 +26,10 @@ pub(super) fn service_account(name: &str) -> Value {
 /// Lets `subjects` use a role of the whole cluster.
 pub(super) fn cluster_binding(name: &str, role: &str, subjects: &[Value]) -> TenantObject {
     TenantObject::new(Kind::ClusterRoleBinding, None, name)
-        .with("roleRef", json!({ "apiGroup": RBAC, "kind": "ClusterRole", "name": role }))
+        .with(
+            "roleRef",
+            json!({ "apiGroup": RBAC, "kind": "ClusterRole", "name": role }),
+        )
         .with("subjects", json!(subjects))
 }
 
@@ -37,15 +40,18 @@ pub(super) fn reader_of_config_map(
     config_map: &str,
     subjects: &[Value],
 ) -> [TenantObject; 2] {
-    let rule = json!({
+    let read_it = json!({
         "apiGroups": [""],
         "resources": ["configmaps"],
         "resourceNames": [config_map],
         "verbs": ["get"],
     });
-    let role = TenantObject::new(Kind::Role, Some(namespace), name).with("rules", json!([rule]));
+    let role = TenantObject::new(Kind::Role, Some(namespace), name).with("rules", json!([read_it]));
     let binding = TenantObject::new(Kind::RoleBinding, Some(namespace), name)
-        .with("roleRef", json!({ "apiGroup": RBAC, "kind": "Role", "name": name }))
+        .with(
+            "roleRef",
+            json!({ "apiGroup": RBAC, "kind": "Role", "name": name }),
+        )
         .with("subjects", json!(subjects));
     [role, binding]
 }
