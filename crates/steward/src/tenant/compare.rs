@@ -66,7 +66,7 @@ pub(super) fn compare(object: &TenantObject, held: Option<&Value>) -> Option<Act
             ours.clone_from(theirs);
         }
     }
-    if drift::stands_in(&body, held) {
+    if stands(&body, held) {
         None
     } else if must_be_made_anew(object.key.kind, &body, held) {
         Some(Action::Replace {
@@ -75,6 +75,55 @@ pub(super) fn compare(object: &TenantObject, held: Option<&Value>) -> Option<Act
         })
     } else {
         Some(Action::Apply(body))
+    }
+}
+
+/// Whether the fields that we own stand in the object, whatever others have beside them.
+pub(super) fn stands(planned: &Value, held: &Value) -> bool {
+    drift::stands_in(planned, &counterpart(planned, held))
+}
+
+/// The object with its lists of named items reduced to the items that are planned.
+///
+/// The API server merges such lists item by item, so a container, volume or variable that the tenant adds is not taken away
+/// by an apply; taken for a difference, it would be applied against for ever.
+fn counterpart(planned: &Value, held: &Value) -> Value {
+    let (Value::Object(planned), Value::Object(held)) = (planned, held) else {
+        return held.clone();
+    };
+    let field = |(name, held): (&String, &Value)| {
+        let held = match (planned.get(name), held) {
+            (None, held) => held.clone(),
+            (Some(Value::Array(planned)), Value::Array(held)) => {
+                Value::Array(counterparts(item_key(name), planned, held))
+            }
+            (Some(planned), held) => counterpart(planned, held),
+        };
+        (name.clone(), held)
+    };
+    Value::Object(held.iter().map(field).collect())
+}
+
+fn counterparts(key: &[&str], planned: &[Value], held: &[Value]) -> Vec<Value> {
+    if key.is_empty() {
+        return held.to_vec();
+    }
+    let same =
+        |planned: &Value, held: &Value| key.iter().all(|part| planned.get(part) == held.get(part));
+    let pairs = planned.iter().filter_map(|planned| {
+        let held = held.iter().find(|held| same(planned, held))?;
+        Some(counterpart(planned, held))
+    });
+    pairs.collect()
+}
+
+/// What tells the items of a list apart; nothing for lists that are one value.
+fn item_key(list: &str) -> &'static [&'static str] {
+    match list {
+        "containers" | "volumes" | "env" => &["name"],
+        "volumeMounts" => &["mountPath"],
+        "ports" => &["containerPort", "port", "protocol"],
+        _ => &[],
     }
 }
 
@@ -170,6 +219,24 @@ mod tests {
             panic!("{steps:?}")
         };
         assert_eq!(body["spec"]["replicas"], 5);
+    }
+
+    #[test]
+    fn a_container_or_volume_that_the_tenant_adds_is_no_difference_and_a_changed_one_of_ours_is() {
+        let plan = plan(&settings()).unwrap();
+        let mut live = settled(&plan);
+        let coredns = key(Kind::Deployment, Some("kube-system"), "coredns");
+        let pod = &mut live.get_mut(&coredns).unwrap()["spec"]["template"]["spec"];
+        let containers = pod["containers"].as_array_mut().unwrap();
+        containers.insert(0, json!({ "name": "sidecar", "image": "mine" }));
+        pod["volumes"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({ "name": "mine", "emptyDir": {} }));
+        assert_eq!(steps(&plan, &live), []);
+        let pod = &mut live.get_mut(&coredns).unwrap()["spec"]["template"]["spec"];
+        pod["containers"][1]["ports"][0]["containerPort"] = 5353.into();
+        assert_eq!(steps(&plan, &live).len(), 1);
     }
 
     #[test]

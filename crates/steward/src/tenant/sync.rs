@@ -49,6 +49,8 @@ pub struct Synced {
     pub unchanged: usize,
     /// What was removed because its addon is off.
     pub removed: Vec<ObjectKey>,
+    /// What was sent and still did not stand in the answer: something in the tenant, such as a webhook, changes it back.
+    pub contested: Vec<ObjectKey>,
     /// What could not be done, each with its reason; the rest was done nevertheless.
     pub failed: Vec<(ObjectKey, TenantError)>,
 }
@@ -88,14 +90,17 @@ pub async fn sync(
     let mut outcomes = stream::iter(steps)
         .map(|step| async move {
             let Step { key, action } = step;
-            let removes = matches!(action, Action::Remove(_));
-            (key, removes, tenant.act(plan, key, action).await)
+            (key, tenant.act(plan, key, action).await)
         })
         .buffered(limits.at_once);
-    while let Some((key, removes, outcome)) = outcomes.next().await {
+    while let Some((key, outcome)) = outcomes.next().await {
         match outcome {
-            Ok(()) if removes => synced.removed.push(key.clone()),
-            Ok(()) => synced.applied.push(key.clone()),
+            Ok(Done::Removed) => synced.removed.push(key.clone()),
+            Ok(Done::Applied) => synced.applied.push(key.clone()),
+            Ok(Done::Contested) => {
+                synced.applied.push(key.clone());
+                synced.contested.push(key.clone());
+            }
             Err(error) => {
                 let outage = error.is_outage();
                 synced.failed.push((key.clone(), error));
@@ -107,6 +112,13 @@ pub async fn sync(
     }
     drop(outcomes);
     Ok(synced)
+}
+
+/// What became of a step.
+enum Done {
+    Applied,
+    Contested,
+    Removed,
 }
 
 #[derive(Clone, Copy)]
@@ -157,7 +169,7 @@ impl Tenant<'_> {
         plan: &TenantPlan,
         key: &ObjectKey,
         action: Action,
-    ) -> Result<(), TenantError> {
+    ) -> Result<Done, TenantError> {
         match action {
             Action::Apply(body) => match self.apply(key, &body).await {
                 // An object without our label was not read: it may be in the way with a field that cannot change.
@@ -168,30 +180,37 @@ impl Tenant<'_> {
                 outcome => outcome,
             },
             Action::Replace { seen, body } => self.replace(key, seen, &body).await,
-            Action::Remove(seen) => self.delete(key, seen).await,
+            Action::Remove(seen) => self.delete(key, seen).await.map(|()| Done::Removed),
         }
     }
 
-    async fn apply(self, key: &ObjectKey, body: &Value) -> Result<(), TenantError> {
+    async fn apply(self, key: &ObjectKey, body: &Value) -> Result<Done, TenantError> {
         let api = self.api(key.kind, key.namespace.as_deref());
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let patch = Patch::Apply(body);
-        self.call(
-            "apply",
-            key.kind,
-            &key.full_name(),
-            api.patch(&key.name, &params, &patch),
-        )
-        .await?;
-        tracing::info!(kind = ?key.kind, name = %key.full_name(), "applied in the tenant cluster");
-        Ok(())
+        let name = key.full_name();
+        let answer = self
+            .call(
+                "apply",
+                key.kind,
+                &name,
+                api.patch(&key.name, &params, &patch),
+            )
+            .await?;
+        let stands = compare::stands(body, &to_value(key.kind, answer));
+        tracing::info!(kind = ?key.kind, %name, stands, "applied in the tenant cluster");
+        Ok(if stands {
+            Done::Applied
+        } else {
+            Done::Contested
+        })
     }
 
     async fn take_over(
         self,
         object: Option<&TenantObject>,
         refused: TenantError,
-    ) -> Result<(), TenantError> {
+    ) -> Result<Done, TenantError> {
         let Some(object) = object else {
             return Err(refused);
         };
@@ -200,13 +219,14 @@ impl Tenant<'_> {
         let held = self
             .call("get", key.kind, &key.full_name(), api.get_opt(&key.name))
             .await?;
-        match compare::compare(object, held.map(|held| to_value(key.kind, held)).as_ref()) {
+        let held = held.map(|held| to_value(key.kind, held));
+        match compare::compare(object, held.as_ref()) {
             Some(Action::Replace { seen, body }) => self.replace(key, seen, &body).await,
             _ => Err(refused),
         }
     }
 
-    async fn replace(self, key: &ObjectKey, seen: Seen, body: &Value) -> Result<(), TenantError> {
+    async fn replace(self, key: &ObjectKey, seen: Seen, body: &Value) -> Result<Done, TenantError> {
         self.delete(key, seen).await?;
         self.apply(key, body).await
     }

@@ -63,6 +63,7 @@ pub(crate) async fn look(client: &Client, settings: &TenantSettings) -> Synced {
         .await
         .unwrap();
     assert!(synced.failed.is_empty(), "{:?}", synced.failed);
+    assert!(synced.contested.is_empty(), "{:?}", synced.contested);
     synced
 }
 
