@@ -22,6 +22,7 @@ use tracing::Instrument;
 use crate::{
     apply::full_name,
     backoff::{Backoff, spread},
+    chance::chance,
     error::{Category, Classify, chain},
     metrics::ReconcileMetrics,
     sync::lock,
@@ -193,7 +194,7 @@ async fn pass<R: Reconciler>(
 fn action(wake: Wake) -> Action {
     match wake {
         Wake::OnChange => Action::await_change(),
-        Wake::After(delay) => Action::requeue(spread(delay, rand::random::<f64>())),
+        Wake::After(delay) => Action::requeue(spread(delay, chance())),
     }
 }
 
@@ -209,5 +210,5 @@ fn after_failure<R: Reconciler>(
     let mut failures = lock(&context.failures);
     let count = failures.entry(ObjectRef::from_obj(&*object)).or_default();
     *count = count.saturating_add(1);
-    Action::requeue(context.bounds.backoff.delay(*count, rand::random::<f64>()))
+    Action::requeue(context.bounds.backoff.delay(*count, chance()))
 }

@@ -7,6 +7,7 @@
 
 pub mod apply;
 pub mod backoff;
+pub mod chance;
 pub mod clock;
 pub mod conditions;
 pub mod controller;

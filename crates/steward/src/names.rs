@@ -29,6 +29,8 @@ pub const PAUSED: &str = "steward.butlerlabs.dev/paused";
 pub const CHECKSUM: &str = "steward.butlerlabs.dev/checksum";
 /// Annotation: which key of the administrators' Secret Steward itself uses.
 pub const KUBECONFIG_SECRET_KEY: &str = "steward.butlerlabs.dev/kubeconfig-secret-key";
+/// Annotation: its presence ends the wait for a store that cannot be reached when the object is deleted.
+pub const FORCE_DELETE: &str = "steward.butlerlabs.dev/force-delete";
 /// Annotation of a Secret: empty asks for renewal, and the time of it takes its place.
 pub const ROTATE: &str = "certs.steward.butlerlabs.dev/rotate";
 /// Annotation of the Deployment: the release that its pods run.

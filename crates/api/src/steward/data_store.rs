@@ -77,6 +77,37 @@ pub struct DataStoreSpec {
     /// Certificates of the store. Needed with etcd.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_config: Option<TlsConfig>,
+    /// Namespaces whose control planes may use the store. Empty, the default, means all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "namespaces")]
+    pub allowed_namespaces: Vec<String>,
+    /// Whether tenants share the store. A shared etcd must authenticate its users; a dedicated one
+    /// serves a single control plane. Default `Shared`.
+    #[serde(default)]
+    pub tenancy: Tenancy,
+    /// What becomes of a tenant's data when its control plane is deleted. Default `Delete`.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
+}
+
+/// Whether tenants share a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Tenancy {
+    /// Many control planes, each with its own part.
+    #[default]
+    Shared,
+    /// One control plane alone.
+    Dedicated,
+}
+
+/// What becomes of the data of a tenant that is deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DeletionPolicy {
+    /// It goes.
+    #[default]
+    Delete,
+    /// It stays.
+    Retain,
 }
 
 /// What a store is.
@@ -190,6 +221,16 @@ fn base64(_: &mut SchemaGenerator) -> Schema {
         "self.matches('^[A-Za-z0-9+/]+={0,2}$') && self.size() % 4 == 0",
         "must be base64-encoded and not empty",
     )
+}
+
+fn namespaces(generator: &mut SchemaGenerator) -> Schema {
+    let item = crate::schema::dns_label(generator);
+    json_schema!({
+        "type": "array",
+        "maxItems": 256,
+        "x-kubernetes-list-type": "set",
+        "items": item,
+    })
 }
 
 fn endpoints(_: &mut SchemaGenerator) -> Schema {

@@ -87,12 +87,15 @@ pub async fn sync(
         unchanged,
         ..Synced::default()
     };
-    let mut outcomes = stream::iter(steps)
+    // Collected first: a stream that keeps the closure is not `Send` for every lifetime.
+    let calls: Vec<_> = steps
+        .into_iter()
         .map(|step| async move {
             let Step { key, action } = step;
             (key, tenant.act(plan, key, action).await)
         })
-        .buffered(limits.at_once);
+        .collect();
+    let mut outcomes = stream::iter(calls).buffered(limits.at_once);
     while let Some((key, outcome)) = outcomes.next().await {
         match outcome {
             Ok(Done::Removed) => synced.removed.push(key.clone()),
@@ -138,8 +141,11 @@ impl Tenant<'_> {
         let places: BTreeSet<_> = keys
             .map(|key| (key.kind, key.namespace.as_deref()))
             .collect();
-        stream::iter(places)
+        let calls: Vec<_> = places
+            .into_iter()
             .map(|(kind, namespace)| self.list(kind, namespace))
+            .collect();
+        stream::iter(calls)
             .buffer_unordered(self.limits.at_once)
             .try_fold(Live::new(), |mut live, found| async {
                 live.extend(found);

@@ -1,0 +1,120 @@
+//! The end of a control plane: pods first, then exactly its data, then the object.
+
+use std::time::Duration;
+
+use butler_api::steward::{TenantControlPlane, data_store::DeletionPolicy};
+use butler_runtime::{controller::Wake, error::ApiError, error::chain, finalizers};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::{Api, ResourceExt, api::DeleteParams};
+
+use super::{Controller, error::Error, identity, progress::Progress, report::Facts};
+use crate::{
+    names,
+    spec::{ControlPlane, validate},
+    store::remove::{self, Policy},
+};
+
+/// Keys that one pass deletes: the store serves others meanwhile.
+const BUDGET: u64 = 10_000;
+/// How long to wait before a store that does not answer is asked again.
+const AGAIN: Duration = Duration::from_secs(15);
+
+impl Controller {
+    /// One step towards the end; the object says what it waits for.
+    pub(super) async fn end(&self, raw: &TenantControlPlane) -> Result<Wake, Error> {
+        if !finalizers::has(raw, names::FINALIZER) {
+            return Ok(Wake::OnChange);
+        }
+        self.tenants.forget(&raw.uid().unwrap_or_default());
+        let Ok(spec) = validate(raw) else {
+            // Nothing was ever made from a spec that cannot be read.
+            return self.release(raw).await;
+        };
+        if raw.annotations().contains_key(names::FORCE_DELETE) {
+            tracing::warn!(control_plane = %spec.identity.name, "deleted by force: data may stay in its store");
+            return self.release(raw).await;
+        }
+        // An API server that still runs would write what was just deleted.
+        if !self.pods_are_gone(raw).await? {
+            return self.wait(raw, &spec, "DeletingPods", "waits for its pods to end", Wake::After(AGAIN)).await;
+        }
+        match self.remove_data(raw, &spec).await {
+            Ok(None) => self.release(raw).await,
+            Ok(Some(message)) => {
+                self.wait(raw, &spec, "DeletingData", &message, Wake::After(AGAIN)).await
+            }
+            Err(error) => {
+                let message = format!(
+                    "{}; if the store is gone for good, set the annotation {}",
+                    chain(&error),
+                    names::FORCE_DELETE
+                );
+                self.wait(raw, &spec, "DataNotDeleted", &message, Wake::After(AGAIN)).await?;
+                Err(error)
+            }
+        }
+    }
+
+    async fn release(&self, raw: &TenantControlPlane) -> Result<Wake, Error> {
+        finalizers::remove(&self.api(raw), raw, names::FINALIZER).await?;
+        Ok(Wake::OnChange)
+    }
+
+    async fn wait(
+        &self,
+        raw: &TenantControlPlane,
+        spec: &ControlPlane,
+        reason: &'static str,
+        message: &str,
+        wake: Wake,
+    ) -> Result<Wake, Error> {
+        let mut progress = Progress::default();
+        progress.stopped("WorkloadReady", reason, message);
+        let held = raw.status.clone().unwrap_or_default();
+        let next = super::report::status(&held, spec, Facts::default());
+        self.report(raw, next, progress).await?;
+        Ok(wake)
+    }
+
+    /// Deletes the Deployment; `true` once it and its pods are gone, by a live read.
+    async fn pods_are_gone(&self, raw: &TenantControlPlane) -> Result<bool, Error> {
+        let (namespace, name) = (raw.namespace().unwrap_or_default(), raw.name_any());
+        let client = self.applier.client().clone();
+        let deployments: Api<Deployment> = Api::namespaced(client, &namespace);
+        let failed = |verb| ApiError::of(verb, "Deployment", &name);
+        let Some(deployment) = deployments.get_opt(&name).await.map_err(failed("get"))? else {
+            return Ok(true);
+        };
+        if deployment.metadata.deletion_timestamp.is_none() {
+            // In the foreground: the Deployment stays until its pods are gone.
+            let params = DeleteParams::foreground();
+            deployments.delete(&name, &params).await.map_err(failed("delete"))?;
+        }
+        Ok(false)
+    }
+
+    /// Removes what the tenant has in its store; what is left to do, in words.
+    async fn remove_data(
+        &self,
+        raw: &TenantControlPlane,
+        spec: &ControlPlane,
+    ) -> Result<Option<String>, Error> {
+        let storage = raw.status.as_ref().and_then(|status| status.storage.as_ref());
+        let Some(name) = storage.and_then(|storage| storage.data_store_name.as_deref()) else {
+            // No store was ever reached.
+            return Ok(None);
+        };
+        let Some(store) = self.directory.get(name).and_then(|entry| entry.store) else {
+            return Ok(Some(format!(
+                "DataStore {name} cannot be used, so the tenant's data cannot be removed; bring it back, or set the annotation {}",
+                names::FORCE_DELETE
+            )));
+        };
+        let policy = match store.deletion_policy {
+            DeletionPolicy::Delete => Policy::Delete,
+            DeletionPolicy::Retain => Policy::Retain,
+        };
+        let removed = remove::remove(&store.session, &identity(raw, spec)?, policy, BUDGET).await?;
+        Ok((!removed.finished).then(|| format!("deleted {} keys from DataStore {name} so far", removed.keys)))
+    }
+}

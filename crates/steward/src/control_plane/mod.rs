@@ -1,0 +1,406 @@
+//! `TenantControlPlane`: brings a hosted control plane to its spec, stage by stage, and says how far it is.
+//!
+//! Spec, store, endpoint, certificates, workload, tenant: each stage needs what the one before it found, so a
+//! stage that has to wait ends the pass, and the conditions say which one and for what.
+
+mod certificates;
+mod ending;
+mod error;
+mod progress;
+mod report;
+mod tenants;
+mod workload;
+
+use std::{sync::Arc, time::Duration};
+
+use butler_api::steward::{
+    TenantControlPlane,
+    tenant_control_plane::{TenantControlPlaneStatus, status::State},
+};
+use butler_pki::SecretKind;
+use butler_runtime::{
+    apply::Applier,
+    clock::SharedClock,
+    conditions,
+    controller::{Reconciler, Wake},
+    error::{Classify, chain},
+    finalizers, status,
+};
+use certificates::Certificates;
+pub use error::Error;
+use jiff::Timestamp;
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
+use kube::{Api, Client, Resource, ResourceExt};
+use progress::Progress;
+use report::Facts;
+use tenants::Tenants;
+
+use crate::{
+    Feeds,
+    data_store::{self, Directory, Store},
+    endpoint::{self, Endpoint},
+    names,
+    spec::{ControlPlane, validate},
+    store::{self, setup},
+    workload::state::{self, Rollout},
+};
+
+/// What the platform decides for all control planes.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The `DataStore` of control planes that name none.
+    pub default_store: String,
+    /// DNS domain of the management cluster.
+    pub management_domain: String,
+    /// How Steward itself reaches tenants.
+    pub reach: Reach,
+}
+
+/// How Steward itself reaches the API servers of tenants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// By their Services: Steward runs in the management cluster.
+    Service,
+    /// By their endpoints: Steward runs outside.
+    Endpoint,
+}
+
+impl Reach {
+    /// The kubeconfig to use.
+    fn kubeconfig(self) -> &'static str {
+        match self {
+            Self::Service => "super-admin.svc",
+            Self::Endpoint => "super-admin.conf",
+        }
+    }
+}
+
+/// Reconciles control planes.
+pub struct Controller {
+    applier: Applier,
+    clock: SharedClock,
+    feeds: Arc<Feeds>,
+    directory: Arc<Directory>,
+    settings: Settings,
+    tenants: Tenants,
+}
+
+impl Controller {
+    pub(crate) fn new(
+        client: &Client,
+        clock: SharedClock,
+        feeds: Arc<Feeds>,
+        directory: Arc<Directory>,
+        settings: Settings,
+    ) -> Self {
+        let applier = Applier::new(client.clone(), names::FIELD_MANAGER);
+        Self { applier, clock, feeds, directory, settings, tenants: Tenants::default() }
+    }
+
+    fn api(&self, raw: &TenantControlPlane) -> Api<TenantControlPlane> {
+        let namespace = raw.namespace().unwrap_or_default();
+        Api::namespaced(self.applier.client().clone(), &namespace)
+    }
+
+    fn deployment(&self, spec: &ControlPlane) -> Option<Arc<Deployment>> {
+        let identity = &spec.identity;
+        self.feeds.deployments.get(Some(&identity.namespace), &identity.name)
+    }
+
+    /// Goes through the stages until one has to wait.
+    async fn advance(
+        &self,
+        raw: &TenantControlPlane,
+        spec: &ControlPlane,
+        progress: &mut Progress,
+        facts: &mut Facts,
+    ) -> Result<Wake, Error> {
+        let Some((store, identity)) = self.store(raw, spec, progress, facts).await? else {
+            return Ok(Wake::OnChange);
+        };
+        let Some(endpoint) = self.endpoint(spec, progress, facts).await? else {
+            return Ok(Wake::OnChange);
+        };
+        let certificates =
+            self.certificates(raw, spec, &endpoint, &store, &identity, progress, facts).await?;
+        let ready = self
+            .workload(raw, spec, &endpoint, &store, &identity, &certificates, progress, facts)
+            .await?;
+        let next_look = if ready {
+            self.tenant(spec, &endpoint, &certificates, progress).await?
+        } else {
+            None
+        };
+        Ok(self.wake([certificates.next_renewal, next_look]))
+    }
+
+    /// The store is there, may be used, and has a place for the tenant.
+    async fn store(
+        &self,
+        raw: &TenantControlPlane,
+        spec: &ControlPlane,
+        progress: &mut Progress,
+        facts: &mut Facts,
+    ) -> Result<Option<(Arc<Store>, store::Identity)>, Error> {
+        const STAGE: &str = "StoreReady";
+        let name = self.store_name(raw, spec);
+        let Some(entry) = self.directory.get(&name) else {
+            let message = match self.feeds.stores.get(None, &name) {
+                Some(_) => format!("DataStore {name} was not looked at yet"),
+                None => format!("there is no DataStore {name}; make it, or name another in spec.dataStore"),
+            };
+            progress.stopped(STAGE, "StoreNotFound", message);
+            return Ok(None);
+        };
+        let Some(store) = entry.store.filter(|_| entry.verdict.is_ready()) else {
+            let message = format!("DataStore {name}: {}", entry.verdict.message);
+            progress.stopped(STAGE, entry.verdict.reason.as_str(), message);
+            return Ok(None);
+        };
+        let namespace = &spec.identity.namespace;
+        if !store.allowed_namespaces.is_empty() && !store.allowed_namespaces.contains(namespace) {
+            let message = format!("DataStore {name} is not for namespace {namespace}; add it to spec.allowedNamespaces there");
+            progress.stopped(STAGE, "NamespaceNotAllowed", message);
+            return Ok(None);
+        }
+        let identity = identity(raw, spec)?;
+        if recorded_checksum(raw) != Some(identity.checksum()) {
+            setup::ensure(&store.session, &identity, data_store::tenancy(store.tenancy)).await?;
+        }
+        progress.passed(STAGE, "Ready", format!("has a place in DataStore {name}"));
+        facts.store = Some((name, identity.clone()));
+        Ok(Some((store, identity)))
+    }
+
+    /// What was recorded wins: data does not move because a default changed.
+    fn store_name(&self, raw: &TenantControlPlane, spec: &ControlPlane) -> String {
+        let recorded = raw.status.as_ref().and_then(|status| status.storage.as_ref());
+        spec.data_store
+            .name
+            .clone()
+            .or_else(|| recorded.and_then(|storage| storage.data_store_name.clone()))
+            .unwrap_or_else(|| self.settings.default_store.clone())
+    }
+
+    /// The Service stands and clients know where to go.
+    async fn endpoint(
+        &self,
+        spec: &ControlPlane,
+        progress: &mut Progress,
+        facts: &mut Facts,
+    ) -> Result<Option<Endpoint>, Error> {
+        const STAGE: &str = "EndpointReady";
+        let wanted = crate::workload::service(spec);
+        let identity = &spec.identity;
+        let live = self.feeds.services.get(Some(&identity.namespace), &identity.name);
+        self.applier.apply(&wanted, live.as_deref()).await?;
+        let live: Option<Service> = match live {
+            Some(live) => Some((*live).clone()),
+            // Just made: its address is there already, the watch is only behind.
+            None => self.read_service(spec).await?,
+        };
+        let observed = live.as_ref().map(endpoint::Observed::of);
+        facts.service = live;
+        match endpoint::resolve(spec, observed.as_ref(), &self.settings.management_domain) {
+            Ok(endpoint) => {
+                progress.passed(STAGE, "Ready", format!("clients use {}", endpoint.authority()));
+                facts.endpoint = Some(endpoint.authority());
+                Ok(Some(endpoint))
+            }
+            Err(waiting) => {
+                progress.stopped(STAGE, waiting.reason, waiting.message);
+                Ok(None)
+            }
+        }
+    }
+
+    async fn read_service(&self, spec: &ControlPlane) -> Result<Option<Service>, Error> {
+        let identity = &spec.identity;
+        let api: Api<Service> =
+            Api::namespaced(self.applier.client().clone(), &identity.namespace);
+        let live = api.get_opt(&identity.name).await;
+        Ok(live.map_err(butler_runtime::error::ApiError::of("get", "Service", &identity.name))?)
+    }
+
+    /// Keys, certificates and kubeconfigs are in place.
+    #[expect(clippy::too_many_arguments, reason = "a stage takes what the earlier ones found")]
+    async fn certificates(
+        &self,
+        raw: &TenantControlPlane,
+        spec: &ControlPlane,
+        endpoint: &Endpoint,
+        store: &Store,
+        identity: &store::Identity,
+        progress: &mut Progress,
+        facts: &mut Facts,
+    ) -> Result<Certificates, Error> {
+        const STAGE: &str = "CertificatesReady";
+        let owner = raw.controller_owner_ref(&()).ok_or(Error::Identity)?;
+        let wanted = certificates::wanted(raw, spec, endpoint, store, identity.user());
+        let held = certificates::read(&self.applier, spec).await?;
+        let certificates =
+            certificates::ensure(&self.applier, &wanted, &held, &owner, self.clock.now()).await?;
+        if certificates.blocked.is_empty() {
+            progress.passed(STAGE, "Ready", "everything is signed and in date");
+        } else {
+            progress.stopped(STAGE, "Blocked", certificates.blocked.join("; "));
+        }
+        facts.contents = Some(certificates.contents.clone());
+        Ok(certificates)
+    }
+
+    /// What nodes and people find in the tenant cluster stands.
+    async fn tenant(
+        &self,
+        spec: &ControlPlane,
+        endpoint: &Endpoint,
+        certificates: &Certificates,
+        progress: &mut Progress,
+    ) -> Result<Option<Timestamp>, Error> {
+        const STAGE: &str = "TenantReady";
+        let Some((kubeconfig, plan)) =
+            workload::tenant_plan(spec, endpoint, certificates, self.settings.reach)?
+        else {
+            progress.stopped(STAGE, "NoKubeconfig", "there is no kubeconfig to reach the tenant with");
+            return Ok(None);
+        };
+        let uid = &spec.identity.uid;
+        let found = self.tenants.look(uid, kubeconfig, plan, self.clock.now()).await;
+        if found.settled {
+            progress.passed(STAGE, "Ready", found.message);
+        } else {
+            progress.stopped(STAGE, "TenantUnsettled", found.message);
+        }
+        Ok(found.next)
+    }
+
+    fn wake(&self, moments: [Option<Timestamp>; 2]) -> Wake {
+        let now = self.clock.now();
+        let next = moments.into_iter().flatten().min();
+        next.map_or(Wake::OnChange, |next| {
+            let wait = next.duration_since(now).unsigned_abs();
+            let wait = if next > now { wait } else { Duration::ZERO };
+            Wake::After(wait.max(Duration::from_secs(1)))
+        })
+    }
+
+    async fn report(
+        &self,
+        raw: &TenantControlPlane,
+        next: TenantControlPlaneStatus,
+        progress: Progress,
+    ) -> Result<(), Error> {
+        let held = raw.status.as_ref();
+        let before = held.map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let generation = raw.metadata.generation;
+        let verdicts = progress.verdicts();
+        let next = TenantControlPlaneStatus {
+            observed_generation: generation,
+            conditions: conditions::settle(before, &verdicts, generation, self.clock.now()),
+            ..next
+        };
+        status::report(&self.applier, raw, held, &next).await?;
+        Ok(())
+    }
+}
+
+impl Reconciler for Controller {
+    type Object = TenantControlPlane;
+    type Error = Error;
+    const NAME: &'static str = "tenantcontrolplane";
+
+    async fn reconcile(&self, raw: Arc<TenantControlPlane>) -> Result<Wake, Error> {
+        if raw.metadata.deletion_timestamp.is_some() {
+            return self.end(&raw).await;
+        }
+        if raw.annotations().contains_key(names::PAUSED) {
+            return Ok(Wake::OnChange);
+        }
+        if !finalizers::has(&*raw, names::FINALIZER) {
+            finalizers::add(&self.api(&raw), &*raw, names::FINALIZER).await?;
+        }
+        let mut progress = Progress::default();
+        let held = raw.status.clone().unwrap_or_default();
+        let spec = match validate(&raw) {
+            Ok(spec) => spec,
+            Err(error) => {
+                progress.stopped("SpecValid", error.reason(), chain(&error));
+                self.report(&raw, held, progress).await?;
+                return Ok(Wake::OnChange);
+            }
+        };
+        progress.passed("SpecValid", "Valid", "the spec can be carried out");
+        let mut facts = Facts::default();
+        let result = self.advance(&raw, &spec, &mut progress, &mut facts).await;
+        if let Err(error) = &result
+            && progress.is_clear()
+        {
+            progress.stopped(error.stage(), error.category().as_str(), chain(error));
+        }
+        let next = report::status(&held, &spec, facts);
+        self.report(&raw, next, progress).await?;
+        result
+    }
+}
+
+/// The tenant's names in its store.
+fn identity(raw: &TenantControlPlane, spec: &ControlPlane) -> Result<store::Identity, Error> {
+    let identity = &spec.identity;
+    let owner = store::Owner {
+        namespace: identity.namespace.clone(),
+        name: identity.name.clone(),
+        uid: identity.uid.clone(),
+    };
+    let storage = raw.status.as_ref().and_then(|status| status.storage.as_ref());
+    let setup = storage.and_then(|storage| storage.setup.clone()).unwrap_or_default();
+    let recorded = store::Chosen { schema: setup.schema, user: setup.user };
+    let asked = store::Chosen {
+        schema: spec.data_store.schema.clone(),
+        user: spec.data_store.username.clone(),
+    };
+    let found = store::Identity::of(owner, &recorded, &asked);
+    found.map_err(|error| Error::Store(error.into()))
+}
+
+/// The checksum of the place that was set up, as it was reported.
+fn recorded_checksum(raw: &TenantControlPlane) -> Option<String> {
+    raw.status.as_ref()?.storage.as_ref()?.setup.as_ref()?.checksum.clone()
+}
+
+/// The release that was reported as installed.
+fn installed(raw: &TenantControlPlane) -> Option<butler_api::types::KubeVersion> {
+    let resources = raw.status.as_ref()?.kubernetes_resources.as_ref()?;
+    resources.version.as_ref()?.version.as_ref()?.parse().ok()
+}
+
+/// Whether pods of the control plane serve.
+fn serves(state: State) -> bool {
+    match state {
+        State::Ready | State::WriteLimited | State::Upgrading => true,
+        State::Provisioning
+        | State::CertificateAuthorityRotating
+        | State::Migrating
+        | State::NotReady
+        | State::Sleeping
+        | State::Unknown => false,
+    }
+}
+
+/// What a Deployment says, where there is one.
+fn rollout(deployment: Option<&Deployment>) -> Option<Rollout> {
+    deployment.map(Rollout::of)
+}
+
+/// The report about the pods.
+fn pods_report(
+    raw: &TenantControlPlane,
+    spec: &ControlPlane,
+    deployment: Option<&Deployment>,
+) -> state::Report {
+    state::report(spec, rollout(deployment).as_ref(), installed(raw))
+}
+
+/// One file that Steward itself signs in with.
+fn own_kubeconfig(certificates: &Certificates, reach: Reach) -> Option<&[u8]> {
+    certificates.file(SecretKind::AdminKubeconfig, reach.kubeconfig())
+}

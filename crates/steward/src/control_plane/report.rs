@@ -1,0 +1,150 @@
+//! The status of a control plane, from what was observed and done. Pure.
+
+use butler_api::steward::tenant_control_plane::{
+    TenantControlPlaneStatus,
+    status::{
+        CertificatesStatus, DeploymentStatus, KubeconfigsStatus, KubernetesResources, LoadBalancerAddress,
+        LoadBalancerStatus, SecretStatus, ServiceStatus, State, StorageSetup, StorageStatus, VersionStatus,
+    },
+};
+use butler_pki::{Contents, SecretKind};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
+use kube::ResourceExt;
+
+use crate::{names, spec::ControlPlane, store};
+
+/// What a pass learned; what it did not reach stays as it was reported.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    pub(super) store: Option<(String, store::Identity)>,
+    pub(super) endpoint: Option<String>,
+    pub(super) contents: Option<Contents>,
+    pub(super) service: Option<Service>,
+    pub(super) deployment: Option<Deployment>,
+    pub(super) state: Option<State>,
+    pub(super) installed: Option<String>,
+}
+
+/// The next status, without its conditions.
+pub(super) fn status(
+    held: &TenantControlPlaneStatus,
+    spec: &ControlPlane,
+    facts: Facts,
+) -> TenantControlPlaneStatus {
+    let Facts { store, endpoint, contents, service, deployment, state, installed } = facts;
+    let name = &spec.identity.name;
+    let before = held.kubernetes_resources.clone().unwrap_or_default();
+    let resources = KubernetesResources {
+        version: version(before.version.as_ref(), state, installed),
+        deployment: deployment.map(|live| deployment_status(name, &live)).or(before.deployment),
+        service: service.map(|live| service_status(spec, &live)).or(before.service),
+        ..before
+    };
+    TenantControlPlaneStatus {
+        storage: store.map(|(name, identity)| storage(name, &identity)).or(held.storage.clone()),
+        certificates: contents
+            .as_ref()
+            .map(|contents| certificates(name, contents))
+            .or(held.certificates.clone()),
+        kubeconfig: contents
+            .as_ref()
+            .map(|contents| kubeconfigs(name, contents))
+            .or(held.kubeconfig.clone()),
+        kubernetes_resources: Some(resources),
+        control_plane_endpoint: endpoint.or(held.control_plane_endpoint.clone()),
+        observed_generation: spec.identity.generation,
+        ..held.clone()
+    }
+}
+
+fn version(
+    before: Option<&VersionStatus>,
+    state: Option<State>,
+    installed: Option<String>,
+) -> Option<VersionStatus> {
+    let before = before.cloned().unwrap_or_default();
+    Some(VersionStatus {
+        version: installed.or(before.version),
+        status: state.or(before.status),
+    })
+}
+
+fn storage(name: String, identity: &store::Identity) -> StorageStatus {
+    StorageStatus {
+        driver: Some("etcd".to_owned()),
+        data_store_name: Some(name),
+        setup: Some(StorageSetup {
+            schema: Some(identity.schema().to_owned()),
+            user: Some(identity.user().to_owned()),
+            checksum: Some(identity.checksum()),
+            ..StorageSetup::default()
+        }),
+        ..StorageStatus::default()
+    }
+}
+
+fn secret(name: &str, contents: &Contents, kind: SecretKind) -> Option<SecretStatus> {
+    let content = contents.get(&kind)?;
+    Some(SecretStatus {
+        secret_name: Some(kind.name(name)),
+        checksum: Some(content.checksum()),
+        ..SecretStatus::default()
+    })
+}
+
+fn certificates(name: &str, contents: &Contents) -> CertificatesStatus {
+    CertificatesStatus {
+        ca: secret(name, contents, SecretKind::Ca),
+        api_server: secret(name, contents, SecretKind::ApiServer),
+        api_server_kubelet_client: secret(name, contents, SecretKind::KubeletClient),
+        front_proxy_ca: secret(name, contents, SecretKind::FrontProxyCa),
+        front_proxy_client: secret(name, contents, SecretKind::FrontProxyClient),
+        sa: secret(name, contents, SecretKind::ServiceAccount),
+    }
+}
+
+fn kubeconfigs(name: &str, contents: &Contents) -> KubeconfigsStatus {
+    KubeconfigsStatus {
+        admin: secret(name, contents, SecretKind::AdminKubeconfig),
+        controller_manager: secret(name, contents, SecretKind::ControllerManagerKubeconfig),
+        scheduler: secret(name, contents, SecretKind::SchedulerKubeconfig),
+    }
+}
+
+fn deployment_status(name: &str, live: &Deployment) -> DeploymentStatus {
+    let status = live.status.clone().unwrap_or_default();
+    let selector = names::selector(name);
+    let selector: Vec<String> =
+        selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    DeploymentStatus {
+        name: Some(live.name_any()),
+        namespace: live.namespace(),
+        selector: Some(selector.join(",")),
+        observed_generation: status.observed_generation,
+        replicas: status.replicas,
+        updated_replicas: status.updated_replicas,
+        ready_replicas: status.ready_replicas,
+        available_replicas: status.available_replicas,
+        unavailable_replicas: status.unavailable_replicas,
+        ..DeploymentStatus::default()
+    }
+}
+
+fn service_status(spec: &ControlPlane, live: &Service) -> ServiceStatus {
+    let balancer = live.status.as_ref().and_then(|status| status.load_balancer.as_ref());
+    let ingress = balancer.and_then(|balancer| balancer.ingress.as_ref());
+    ServiceStatus {
+        name: Some(live.name_any()),
+        namespace: live.namespace(),
+        port: Some(spec.network.port.into()),
+        load_balancer: ingress.map(|items| LoadBalancerStatus {
+            ingress: items
+                .iter()
+                .map(|item| LoadBalancerAddress {
+                    ip: item.ip.clone(),
+                    hostname: item.hostname.clone(),
+                })
+                .collect(),
+        }),
+    }
+}

@@ -1,0 +1,157 @@
+//! `DataStore`: looks at each store now and then, says how it is and who uses it, and keeps the connection
+//! that all its tenants share.
+
+mod directory;
+mod resolve;
+
+use std::{sync::Arc, time::Duration};
+
+use butler_api::steward::{
+    DataStore, TenantControlPlane,
+    data_store::{DataStoreStatus, Tenancy},
+};
+use butler_runtime::{
+    apply::Applier,
+    clock::SharedClock,
+    conditions::{self, Verdict},
+    controller::{Reconciler, Wake},
+    error::{ApiError, Classify, chain},
+    status,
+    watch::Feed,
+};
+pub use directory::{Directory, Entry, Store};
+use kube::{Client, ResourceExt, runtime::reflector::ObjectRef};
+use resolve::resolve;
+
+use crate::{
+    names,
+    store::{self, Sessions, health, setup},
+};
+
+/// How often a store that nothing is told about is looked at: a Secret that was renewed is noticed by then.
+const LOOK: Duration = Duration::from_mins(1);
+
+/// Reconciles stores.
+pub struct Controller {
+    pub(crate) applier: Applier,
+    pub(crate) clock: SharedClock,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) sessions: Sessions,
+    pub(crate) control_planes: Arc<Feed<TenantControlPlane>>,
+}
+
+impl Controller {
+    pub(crate) fn new(
+        client: &Client,
+        clock: SharedClock,
+        directory: Arc<Directory>,
+        control_planes: Arc<Feed<TenantControlPlane>>,
+    ) -> Self {
+        Self {
+            applier: Applier::new(client.clone(), names::FIELD_MANAGER),
+            clock,
+            directory,
+            sessions: Sessions::default(),
+            control_planes,
+        }
+    }
+
+    /// Reads the store's settings and asks it how it is.
+    async fn look(&self, raw: &DataStore) -> Entry {
+        let resolved = match resolve(self.applier.client(), raw).await {
+            Ok(resolved) => resolved,
+            Err(error) => return unusable(&error),
+        };
+        let session = match self.sessions.get(&resolved.settings) {
+            Ok(session) => session,
+            Err(error) => return unusable(&error),
+        };
+        let report = health::probe(&session).await;
+        let verdict = health::judge(&report, tenancy(raw.spec.tenancy));
+        let store = Store {
+            session,
+            authority: resolved.authority,
+            endpoints: raw.spec.endpoints.clone(),
+            allowed_namespaces: raw.spec.allowed_namespaces.clone(),
+            tenancy: raw.spec.tenancy,
+            deletion_policy: raw.spec.deletion_policy,
+            fingerprint: resolved.settings.fingerprint(),
+        };
+        Entry { store: Some(Arc::new(store)), verdict }
+    }
+
+    fn used_by(&self, name: &str) -> Vec<String> {
+        let uses = |plane: &TenantControlPlane| {
+            let storage = plane.status.as_ref().and_then(|status| status.storage.as_ref());
+            storage.and_then(|storage| storage.data_store_name.as_deref()) == Some(name)
+        };
+        let mut users: Vec<String> = self
+            .control_planes
+            .store()
+            .state_filter(uses)
+            .iter()
+            .map(|plane| butler_runtime::apply::full_name(&**plane))
+            .collect();
+        users.sort();
+        users
+    }
+}
+
+impl Reconciler for Controller {
+    type Object = DataStore;
+    type Error = ApiError;
+    const NAME: &'static str = "datastore";
+
+    async fn reconcile(&self, raw: Arc<DataStore>) -> Result<Wake, ApiError> {
+        let name = raw.name_any();
+        if raw.metadata.deletion_timestamp.is_some() {
+            self.directory.forget(&name);
+            return Ok(Wake::OnChange);
+        }
+        let entry = self.look(&raw).await;
+        let verdict = condition(&entry.verdict);
+        self.directory.put(&name, entry);
+        let held = raw.status.as_ref();
+        let conditions = held.map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let generation = raw.metadata.generation;
+        let next = DataStoreStatus {
+            observed_generation: generation,
+            conditions: conditions::settle(conditions, &[verdict], generation, self.clock.now()),
+            used_by: self.used_by(&name),
+        };
+        status::report(&self.applier, &*raw, held, &next).await?;
+        Ok(Wake::After(LOOK))
+    }
+}
+
+/// The store whose users a control plane's change may add to or take from.
+pub(crate) fn store_of(plane: &TenantControlPlane) -> Option<ObjectRef<DataStore>> {
+    let storage = plane.status.as_ref()?.storage.as_ref()?;
+    storage.data_store_name.as_deref().map(ObjectRef::new)
+}
+
+/// The words of the API for whether tenants share a store.
+pub(crate) fn tenancy(tenancy: Tenancy) -> setup::Tenancy {
+    match tenancy {
+        Tenancy::Shared => setup::Tenancy::Shared,
+        Tenancy::Dedicated => setup::Tenancy::Dedicated,
+    }
+}
+
+fn unusable(error: &(impl Classify + 'static)) -> Entry {
+    Entry {
+        store: None,
+        verdict: health::Verdict {
+            reason: health::Reason::CredentialsRefused,
+            message: chain(error),
+        },
+    }
+}
+
+fn condition(verdict: &store::health::Verdict) -> Verdict {
+    if verdict.is_ready() {
+        Verdict::yes("Ready", verdict.reason.as_str(), verdict.message.clone())
+    } else {
+        Verdict::no("Ready", verdict.reason.as_str(), verdict.message.clone())
+    }
+}
