@@ -3,6 +3,7 @@
 use std::{fs, time::Duration};
 
 use butler_api::types::KubeVersion;
+use butler_runtime::task;
 use butler_steward::tenant::{
     TenantSettings, plan,
     settings::{AddonImage, ControlPlaneEndpoint, KubeletSettings},
@@ -57,10 +58,14 @@ pub(crate) fn settings(server: &Server) -> TenantSettings {
     settings_at("127.0.0.1", port, &authority)
 }
 
-/// A look at which nothing may fail.
+/// A look at which nothing may fail, on a task of its own, as controllers look.
 pub(crate) async fn look(client: &Client, settings: &TenantSettings) -> Synced {
-    let synced = sync(client, &plan(settings).unwrap(), LIMITS)
+    let (client, plan) = (client.clone(), plan(settings).unwrap());
+    let look = task::spawn("look", async move { sync(&client, &plan, LIMITS).await });
+    let synced = look
+        .join()
         .await
+        .expect("a look that does not panic")
         .unwrap();
     assert!(synced.failed.is_empty(), "{:?}", synced.failed);
     assert!(synced.contested.is_empty(), "{:?}", synced.contested);
