@@ -58,9 +58,10 @@ impl Applier {
         live: Option<&K>,
     ) -> Result<Outcome, ApiError> {
         let body = stamped("apply", planned)?;
+        let mut because = None;
         if let Some(live) = live {
-            let held = to_value("apply", live)?;
-            if drift::stands_in(&body, &held) {
+            because = drift::difference(&body, &to_value("apply", live)?);
+            if because.is_none() {
                 return Ok(Outcome::Unchanged);
             }
         }
@@ -69,7 +70,7 @@ impl Applier {
             .patch(&planned.name_any(), &params, &Patch::Apply(&body))
             .await
             .map_err(failed("apply", planned))?;
-        tracing::info!(kind = %K::kind(&()), name = %full_name(planned), "applied");
+        tracing::info!(kind = %K::kind(&()), name = %full_name(planned), because, "applied");
         Ok(Outcome::Written)
     }
 

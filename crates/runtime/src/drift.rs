@@ -18,34 +18,48 @@ pub fn stamp(planned: &mut Value) {
     entry(metadata, "annotations").insert(PLAN_HASH.to_owned(), Value::String(hash));
 }
 
-/// Whether everything that is planned already stands in the live object.
+/// Where the live object differs from what is planned, as a path; `None` when all of it stands.
 ///
 /// Objects may have more fields than planned (defaults, other managers); lists must agree item by item,
 /// since most lists of the API are replaced as a whole.
-pub fn stands_in(planned: &Value, live: &Value) -> bool {
+pub fn difference(planned: &Value, live: &Value) -> Option<String> {
     match (planned, live) {
-        (Value::Object(planned), Value::Object(live)) => planned.iter().all(|(key, value)| {
-            live.get(key)
-                .map_or_else(|| is_empty(value), |held| stands_in(value, held))
-        }),
-        (Value::Array(planned), Value::Array(live)) => {
-            planned.len() == live.len()
-                && planned
-                    .iter()
-                    .zip(live)
-                    .all(|(value, held)| stands_in(value, held))
+        (Value::Object(planned), Value::Object(live)) => {
+            planned.iter().find_map(|(key, value)| match live.get(key) {
+                Some(held) => below(key, difference(value, held)),
+                None => (!is_empty(value)).then(|| format!(".{key}")),
+            })
         }
-        (planned, live) => planned == live,
+        (Value::Array(planned), Value::Array(live)) if planned.len() == live.len() => {
+            let items = planned.iter().zip(live).enumerate();
+            items.into_iter().find_map(|(index, (value, held))| {
+                difference(value, held).map(|path| format!("[{index}]{path}"))
+            })
+        }
+        (planned, live) => (planned != live).then(String::new),
     }
 }
 
-/// The API drops empty objects and lists, and nulls: their absence is no difference.
+/// The path of a difference, seen from one level above.
+fn below(key: &str, path: Option<String>) -> Option<String> {
+    path.map(|path| format!(".{key}{path}"))
+}
+
+/// Whether everything that is planned already stands in the live object.
+pub fn stands_in(planned: &Value, live: &Value) -> bool {
+    difference(planned, live).is_none()
+}
+
+/// The API drops what is empty, `false` or zero where that is also the meaning of nothing: such an absence
+/// is no difference. Where it is not, the field is there with another value.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),
         Value::Object(fields) => fields.values().all(is_empty),
-        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_i64() == Some(0),
+        Value::String(text) => text.is_empty(),
     }
 }
 
@@ -98,6 +112,13 @@ mod tests {
     }
 
     #[test]
+    fn a_difference_is_named_by_its_path() {
+        let planned = json!({"spec": {"ports": [{"port": 1}, {"port": 2}]}});
+        let live = json!({"spec": {"ports": [{"port": 1}, {"port": 3}]}});
+        assert_eq!(difference(&planned, &live).as_deref(), Some(".spec.ports[1].port"));
+    }
+
+    #[test]
     fn a_field_that_leaves_the_plan_changes_the_stamp() {
         let mut before = json!({"metadata": {"name": "x", "labels": {"a": "1", "b": "2"}}});
         let mut after = json!({"metadata": {"name": "x", "labels": {"a": "1"}}});
@@ -108,7 +129,7 @@ mod tests {
 
     #[test]
     fn what_the_api_drops_is_no_drift() {
-        let planned = json!({"spec": {}, "list": [], "nothing": null});
+        let planned = json!({"spec": {"flag": false, "text": ""}, "list": [], "nothing": null});
         assert!(stands_in(&planned, &json!({})));
     }
 }

@@ -317,3 +317,6 @@ fn sans(
     sans.extend(spec.network.sans.iter().cloned());
     sans
 }
+
+#[cfg(test)]
+mod tests;

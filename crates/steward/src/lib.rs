@@ -48,7 +48,9 @@ pub(crate) struct Feeds {
 impl Feeds {
     fn start(client: &Client) -> Arc<Self> {
         let everything = watcher::Config::default();
-        let ours = everything.clone().labels(&format!("{}={}", names::PROJECT, names::STEWARD));
+        let ours = everything
+            .clone()
+            .labels(&format!("{}={}", names::PROJECT, names::STEWARD));
         Arc::new(Self {
             control_planes: Arc::new(Feed::start(Api::all(client.clone()), everything.clone())),
             stores: Feed::start(Api::all(client.clone()), everything),
@@ -58,7 +60,12 @@ impl Feeds {
     }
 
     async fn ready(&self) {
-        let Self { control_planes, stores, deployments, services } = self;
+        let Self {
+            control_planes,
+            stores,
+            deployments,
+            services,
+        } = self;
         tokio::join!(
             control_planes.ready(),
             stores.ready(),
@@ -83,7 +90,12 @@ pub struct Surroundings {
 
 /// Runs all controllers until `shutdown` is cancelled; dropping the future ends everything it started.
 pub async fn run(client: Client, surroundings: Surroundings, shutdown: CancellationToken) {
-    let Surroundings { clock, reconciles, readiness, settings } = surroundings;
+    let Surroundings {
+        clock,
+        reconciles,
+        readiness,
+        settings,
+    } = surroundings;
     let feeds = Feeds::start(&client);
     tokio::select! {
         () = shutdown.cancelled() => return,
@@ -116,7 +128,10 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
             planes,
             &feeds.control_planes,
             triggers(&feeds, &directory),
-            Bounds { concurrency: 32, ..Bounds::default() },
+            Bounds {
+                concurrency: 32,
+                ..Bounds::default()
+            },
             reconciles,
             shutdown.clone(),
         ),
@@ -137,7 +152,10 @@ fn triggers(
 ) -> impl Stream<Item = ObjectRef<TenantControlPlane>> + Send + use<> {
     let owner = |name: Option<&String>, namespace: Option<String>| {
         let plane = ObjectRef::new(name?);
-        Some(namespace.map_or_else(|| plane.clone(), |namespace| plane.clone().within(&namespace)))
+        Some(namespace.map_or_else(
+            || plane.clone(),
+            |namespace| plane.clone().within(&namespace),
+        ))
     };
     let deployments = feeds.deployments.subscribe().map(move |change| {
         let object = change.object();
@@ -159,11 +177,16 @@ fn triggers(
         let uses = |plane: &TenantControlPlane| {
             let used = data_store::store_of(plane);
             // A control plane that has no store yet may be waiting for this one.
-            store.is_none() || used.is_none() || used.is_some_and(|used| Some(&used.name) == store.as_ref())
+            store.is_none()
+                || used.is_none()
+                || used.is_some_and(|used| Some(&used.name) == store.as_ref())
         };
         let planes = planes.state_filter(uses);
-        stream::iter(planes.into_iter().map(|plane| Some(ObjectRef::from_obj(&*plane))))
+        stream::iter(
+            planes
+                .into_iter()
+                .map(|plane| Some(ObjectRef::from_obj(&*plane))),
+        )
     });
-    stream::select(of_store, stream::select(deployments, services))
-        .filter_map(future::ready)
+    stream::select(of_store, stream::select(deployments, services)).filter_map(future::ready)
 }

@@ -2,8 +2,8 @@
 
 use butler_api::steward::TenantControlPlane;
 use butler_pki::{
-    AltName, AltNames, Algorithm, Contents, Fresh, IssueError, Item, Jitter, Lifetimes, Plan, SecretKind,
-    Servers, Tenant, Wanted, carry_out, layout, plan, wanted,
+    Algorithm, AltName, AltNames, Contents, Fresh, IssueError, Item, Jitter, Lifetimes, Plan,
+    SecretKind, Servers, Tenant, Wanted, carry_out, layout, plan, wanted,
 };
 use butler_runtime::{apply::Applier, error::ApiError};
 use jiff::Timestamp;
@@ -65,14 +65,24 @@ pub(super) fn wanted(
             service: endpoint.service_url(),
             local: endpoint.local_url(),
         },
-        store: Some(wanted::Store { authority: store.authority.clone(), user: user.to_owned() }),
-        rotation: raw.annotations().get(names::ROTATE).filter(|word| !word.is_empty()).cloned(),
+        store: Some(wanted::Store {
+            authority: store.authority.clone(),
+            user: user.to_owned(),
+        }),
+        rotation: raw
+            .annotations()
+            .get(names::ROTATE)
+            .filter(|word| !word.is_empty())
+            .cloned(),
     }
 }
 
 fn tenant(spec: &ControlPlane) -> Tenant {
     let identity = &spec.identity;
-    Tenant { name: identity.name.clone(), namespace: identity.namespace.clone() }
+    Tenant {
+        name: identity.name.clone(),
+        namespace: identity.namespace.clone(),
+    }
 }
 
 fn server_names(endpoint: &Endpoint) -> AltNames {
@@ -89,7 +99,9 @@ pub(super) async fn read(applier: &Applier, spec: &ControlPlane) -> Result<Vec<S
     let ours = ListParams::default().labels(&format!("{}={}", names::NAME, identity.name));
     let api: Api<Secret> = Api::namespaced(applier.client().clone(), &identity.namespace);
     let list = api.list(&ours).await;
-    Ok(list.map_err(ApiError::of("list", "Secrets of", &identity.name))?.items)
+    Ok(list
+        .map_err(ApiError::of("list", "Secrets of", &identity.name))?
+        .items)
 }
 
 /// Issues what is due and writes the Secrets that differ.
@@ -117,10 +129,16 @@ pub(super) async fn ensure(
         applier.apply(&secret, live).await?;
     }
     let next_renewal = plan(wanted, &contents, now, jitter).next_renewal();
-    Ok(Certificates { contents, blocked, next_renewal })
+    Ok(Certificates {
+        contents,
+        blocked,
+        next_renewal,
+    })
 }
 
 fn blocked(plan: &Plan) -> Vec<String> {
-    let words = |(item, reason): (Item, &butler_pki::Reason)| format!("{}: {reason}", item.secret().suffix());
+    let words = |(item, reason): (Item, &butler_pki::Reason)| {
+        format!("{}: {reason}", item.secret().suffix())
+    };
     plan.blocked().map(words).collect()
 }

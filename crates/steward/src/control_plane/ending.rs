@@ -36,12 +36,21 @@ impl Controller {
         }
         // An API server that still runs would write what was just deleted.
         if !self.pods_are_gone(raw).await? {
-            return self.wait(raw, &spec, "DeletingPods", "waits for its pods to end", Wake::After(AGAIN)).await;
+            return self
+                .wait(
+                    raw,
+                    &spec,
+                    "DeletingPods",
+                    "waits for its pods to end",
+                    Wake::After(AGAIN),
+                )
+                .await;
         }
         match self.remove_data(raw, &spec).await {
             Ok(None) => self.release(raw).await,
             Ok(Some(message)) => {
-                self.wait(raw, &spec, "DeletingData", &message, Wake::After(AGAIN)).await
+                self.wait(raw, &spec, "DeletingData", &message, Wake::After(AGAIN))
+                    .await
             }
             Err(error) => {
                 let message = format!(
@@ -49,7 +58,8 @@ impl Controller {
                     chain(&error),
                     names::FORCE_DELETE
                 );
-                self.wait(raw, &spec, "DataNotDeleted", &message, Wake::After(AGAIN)).await?;
+                self.wait(raw, &spec, "DataNotDeleted", &message, Wake::After(AGAIN))
+                    .await?;
                 Err(error)
             }
         }
@@ -88,7 +98,10 @@ impl Controller {
         if deployment.metadata.deletion_timestamp.is_none() {
             // In the foreground: the Deployment stays until its pods are gone.
             let params = DeleteParams::foreground();
-            deployments.delete(&name, &params).await.map_err(failed("delete"))?;
+            deployments
+                .delete(&name, &params)
+                .await
+                .map_err(failed("delete"))?;
         }
         Ok(false)
     }
@@ -99,7 +112,10 @@ impl Controller {
         raw: &TenantControlPlane,
         spec: &ControlPlane,
     ) -> Result<Option<String>, Error> {
-        let storage = raw.status.as_ref().and_then(|status| status.storage.as_ref());
+        let storage = raw
+            .status
+            .as_ref()
+            .and_then(|status| status.storage.as_ref());
         let Some(name) = storage.and_then(|storage| storage.data_store_name.as_deref()) else {
             // No store was ever reached.
             return Ok(None);
@@ -115,6 +131,7 @@ impl Controller {
             DeletionPolicy::Retain => Policy::Retain,
         };
         let removed = remove::remove(&store.session, &identity(raw, spec)?, policy, BUDGET).await?;
-        Ok((!removed.finished).then(|| format!("deleted {} keys from DataStore {name} so far", removed.keys)))
+        Ok((!removed.finished)
+            .then(|| format!("deleted {} keys from DataStore {name} so far", removed.keys)))
     }
 }

@@ -94,7 +94,14 @@ impl Controller {
         settings: Settings,
     ) -> Self {
         let applier = Applier::new(client.clone(), names::FIELD_MANAGER);
-        Self { applier, clock, feeds, directory, settings, tenants: Tenants::default() }
+        Self {
+            applier,
+            clock,
+            feeds,
+            directory,
+            settings,
+            tenants: Tenants::default(),
+        }
     }
 
     fn api(&self, raw: &TenantControlPlane) -> Api<TenantControlPlane> {
@@ -104,7 +111,9 @@ impl Controller {
 
     fn deployment(&self, spec: &ControlPlane) -> Option<Arc<Deployment>> {
         let identity = &spec.identity;
-        self.feeds.deployments.get(Some(&identity.namespace), &identity.name)
+        self.feeds
+            .deployments
+            .get(Some(&identity.namespace), &identity.name)
     }
 
     /// Goes through the stages until one has to wait.
@@ -121,13 +130,24 @@ impl Controller {
         let Some(endpoint) = self.endpoint(spec, progress, facts).await? else {
             return Ok(Wake::OnChange);
         };
-        let certificates =
-            self.certificates(raw, spec, &endpoint, &store, &identity, progress, facts).await?;
+        let certificates = self
+            .certificates(raw, spec, &endpoint, &store, &identity, progress, facts)
+            .await?;
         let ready = self
-            .workload(raw, spec, &endpoint, &store, &identity, &certificates, progress, facts)
+            .workload(
+                raw,
+                spec,
+                &endpoint,
+                &store,
+                &identity,
+                &certificates,
+                progress,
+                facts,
+            )
             .await?;
         let next_look = if ready {
-            self.tenant(spec, &endpoint, &certificates, progress).await?
+            self.tenant(spec, &endpoint, &certificates, progress)
+                .await?
         } else {
             None
         };
@@ -145,11 +165,14 @@ impl Controller {
         const STAGE: &str = "StoreReady";
         let name = self.store_name(raw, spec);
         let Some(entry) = self.directory.get(&name) else {
-            let message = match self.feeds.stores.get(None, &name) {
-                Some(_) => format!("DataStore {name} was not looked at yet"),
-                None => format!("there is no DataStore {name}; make it, or name another in spec.dataStore"),
-            };
-            progress.stopped(STAGE, "StoreNotFound", message);
+            if self.feeds.stores.get(None, &name).is_some() {
+                // After a start the stores are looked at first; their change brings us back.
+                progress.hold();
+            } else {
+                let message =
+                    format!("there is no DataStore {name}; make it, or name another in spec.dataStore");
+                progress.stopped(STAGE, "StoreNotFound", message);
+            }
             return Ok(None);
         };
         let Some(store) = entry.store.filter(|_| entry.verdict.is_ready()) else {
@@ -159,13 +182,20 @@ impl Controller {
         };
         let namespace = &spec.identity.namespace;
         if !store.allowed_namespaces.is_empty() && !store.allowed_namespaces.contains(namespace) {
-            let message = format!("DataStore {name} is not for namespace {namespace}; add it to spec.allowedNamespaces there");
+            let message = format!(
+                "DataStore {name} is not for namespace {namespace}; add it to spec.allowedNamespaces there"
+            );
             progress.stopped(STAGE, "NamespaceNotAllowed", message);
             return Ok(None);
         }
         let identity = identity(raw, spec)?;
         if recorded_checksum(raw) != Some(identity.checksum()) {
-            setup::ensure(&store.session, &identity, data_store::tenancy(store.tenancy)).await?;
+            setup::ensure(
+                &store.session,
+                &identity,
+                data_store::tenancy(store.tenancy),
+            )
+            .await?;
         }
         progress.passed(STAGE, "Ready", format!("has a place in DataStore {name}"));
         facts.store = Some((name, identity.clone()));
@@ -174,7 +204,10 @@ impl Controller {
 
     /// What was recorded wins: data does not move because a default changed.
     fn store_name(&self, raw: &TenantControlPlane, spec: &ControlPlane) -> String {
-        let recorded = raw.status.as_ref().and_then(|status| status.storage.as_ref());
+        let recorded = raw
+            .status
+            .as_ref()
+            .and_then(|status| status.storage.as_ref());
         spec.data_store
             .name
             .clone()
@@ -192,7 +225,10 @@ impl Controller {
         const STAGE: &str = "EndpointReady";
         let wanted = crate::workload::service(spec);
         let identity = &spec.identity;
-        let live = self.feeds.services.get(Some(&identity.namespace), &identity.name);
+        let live = self
+            .feeds
+            .services
+            .get(Some(&identity.namespace), &identity.name);
         self.applier.apply(&wanted, live.as_deref()).await?;
         let live: Option<Service> = match live {
             Some(live) => Some((*live).clone()),
@@ -203,7 +239,11 @@ impl Controller {
         facts.service = live;
         match endpoint::resolve(spec, observed.as_ref(), &self.settings.management_domain) {
             Ok(endpoint) => {
-                progress.passed(STAGE, "Ready", format!("clients use {}", endpoint.authority()));
+                progress.passed(
+                    STAGE,
+                    "Ready",
+                    format!("clients use {}", endpoint.authority()),
+                );
                 facts.endpoint = Some(endpoint.authority());
                 Ok(Some(endpoint))
             }
@@ -216,14 +256,20 @@ impl Controller {
 
     async fn read_service(&self, spec: &ControlPlane) -> Result<Option<Service>, Error> {
         let identity = &spec.identity;
-        let api: Api<Service> =
-            Api::namespaced(self.applier.client().clone(), &identity.namespace);
+        let api: Api<Service> = Api::namespaced(self.applier.client().clone(), &identity.namespace);
         let live = api.get_opt(&identity.name).await;
-        Ok(live.map_err(butler_runtime::error::ApiError::of("get", "Service", &identity.name))?)
+        Ok(live.map_err(butler_runtime::error::ApiError::of(
+            "get",
+            "Service",
+            &identity.name,
+        ))?)
     }
 
     /// Keys, certificates and kubeconfigs are in place.
-    #[expect(clippy::too_many_arguments, reason = "a stage takes what the earlier ones found")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a stage takes what the earlier ones found"
+    )]
     async fn certificates(
         &self,
         raw: &TenantControlPlane,
@@ -261,11 +307,18 @@ impl Controller {
         let Some((kubeconfig, plan)) =
             workload::tenant_plan(spec, endpoint, certificates, self.settings.reach)?
         else {
-            progress.stopped(STAGE, "NoKubeconfig", "there is no kubeconfig to reach the tenant with");
+            progress.stopped(
+                STAGE,
+                "NoKubeconfig",
+                "there is no kubeconfig to reach the tenant with",
+            );
             return Ok(None);
         };
         let uid = &spec.identity.uid;
-        let found = self.tenants.look(uid, kubeconfig, plan, self.clock.now()).await;
+        let found = self
+            .tenants
+            .look(uid, kubeconfig, plan, self.clock.now())
+            .await;
         if found.settled {
             progress.passed(STAGE, "Ready", found.message);
         } else {
@@ -291,7 +344,9 @@ impl Controller {
         progress: Progress,
     ) -> Result<(), Error> {
         let held = raw.status.as_ref();
-        let before = held.map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let before = held
+            .map(|status| status.conditions.as_slice())
+            .unwrap_or_default();
         let generation = raw.metadata.generation;
         let verdicts = progress.verdicts();
         let next = TenantControlPlaneStatus {
@@ -337,6 +392,9 @@ impl Reconciler for Controller {
         {
             progress.stopped(error.stage(), error.category().as_str(), chain(error));
         }
+        if progress.is_held() {
+            return result;
+        }
         let next = report::status(&held, &spec, facts);
         self.report(&raw, next, progress).await?;
         result
@@ -351,9 +409,17 @@ fn identity(raw: &TenantControlPlane, spec: &ControlPlane) -> Result<store::Iden
         name: identity.name.clone(),
         uid: identity.uid.clone(),
     };
-    let storage = raw.status.as_ref().and_then(|status| status.storage.as_ref());
-    let setup = storage.and_then(|storage| storage.setup.clone()).unwrap_or_default();
-    let recorded = store::Chosen { schema: setup.schema, user: setup.user };
+    let storage = raw
+        .status
+        .as_ref()
+        .and_then(|status| status.storage.as_ref());
+    let setup = storage
+        .and_then(|storage| storage.setup.clone())
+        .unwrap_or_default();
+    let recorded = store::Chosen {
+        schema: setup.schema,
+        user: setup.user,
+    };
     let asked = store::Chosen {
         schema: spec.data_store.schema.clone(),
         user: spec.data_store.username.clone(),
@@ -364,7 +430,14 @@ fn identity(raw: &TenantControlPlane, spec: &ControlPlane) -> Result<store::Iden
 
 /// The checksum of the place that was set up, as it was reported.
 fn recorded_checksum(raw: &TenantControlPlane) -> Option<String> {
-    raw.status.as_ref()?.storage.as_ref()?.setup.as_ref()?.checksum.clone()
+    raw.status
+        .as_ref()?
+        .storage
+        .as_ref()?
+        .setup
+        .as_ref()?
+        .checksum
+        .clone()
 }
 
 /// The release that was reported as installed.

@@ -3,42 +3,81 @@
 use butler_runtime::conditions::{Truth, Verdict};
 
 /// The stages, in the order they are gone through; each is a condition.
-pub(super) const STAGES: [&str; 6] =
-    ["SpecValid", "StoreReady", "EndpointReady", "CertificatesReady", "WorkloadReady", "TenantReady"];
+pub(super) const STAGES: [&str; 6] = [
+    "SpecValid",
+    "StoreReady",
+    "EndpointReady",
+    "CertificatesReady",
+    "WorkloadReady",
+    "TenantReady",
+];
 
 /// Verdicts so far.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     verdicts: Vec<Verdict>,
+    untold: bool,
 }
 
 impl Progress {
     /// A stage is through.
-    pub(super) fn passed(&mut self, stage: &'static str, reason: &'static str, message: impl Into<String>) {
+    pub(super) fn passed(
+        &mut self,
+        stage: &'static str,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) {
         self.verdicts.push(Verdict::yes(stage, reason, message));
     }
 
     /// A stage is not through; the ones after it wait.
-    pub(super) fn stopped(&mut self, stage: &'static str, reason: &'static str, message: impl Into<String>) {
+    pub(super) fn stopped(
+        &mut self,
+        stage: &'static str,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) {
         self.verdicts.push(Verdict::no(stage, reason, message));
+    }
+
+    /// Something is not known yet that soon will be: what was reported stays.
+    pub(super) fn hold(&mut self) {
+        self.untold = true;
+    }
+
+    /// Whether nothing is to be reported.
+    pub(super) fn is_held(&self) -> bool {
+        self.untold
     }
 
     /// Whether everything so far is through.
     pub(super) fn is_clear(&self) -> bool {
-        self.verdicts.iter().all(|verdict| verdict.status == Truth::True)
+        self.verdicts
+            .iter()
+            .all(|verdict| verdict.status == Truth::True)
     }
 
     /// A condition for each stage, and `Ready` for all of them.
     pub(super) fn verdicts(self) -> Vec<Verdict> {
-        let obstacle = self.verdicts.iter().find(|verdict| verdict.status != Truth::True).cloned();
+        let obstacle = self
+            .verdicts
+            .iter()
+            .find(|verdict| verdict.status != Truth::True)
+            .cloned();
         let mut verdicts = self.verdicts;
         let missing: Vec<&'static str> = STAGES
             .into_iter()
             .filter(|stage| !verdicts.iter().any(|verdict| verdict.type_ == *stage))
             .collect();
         for stage in missing {
-            let before = obstacle.as_ref().map_or("an earlier stage", |verdict| verdict.type_);
-            verdicts.push(Verdict::unknown(stage, "Waiting", format!("waits for {before}")));
+            let before = obstacle
+                .as_ref()
+                .map_or("an earlier stage", |verdict| verdict.type_);
+            verdicts.push(Verdict::unknown(
+                stage,
+                "Waiting",
+                format!("waits for {before}"),
+            ));
         }
         verdicts.push(match obstacle {
             None => Verdict::yes("Ready", "Ready", "the control plane serves"),
@@ -59,8 +98,14 @@ mod tests {
         progress.stopped("StoreReady", "Unreachable", "no answer");
         let verdicts = progress.verdicts();
         let ready = verdicts.last().unwrap();
-        assert_eq!((ready.type_, ready.status, ready.reason), ("Ready", Truth::False, "Unreachable"));
-        let tenant = verdicts.iter().find(|verdict| verdict.type_ == "TenantReady").unwrap();
+        assert_eq!(
+            (ready.type_, ready.status, ready.reason),
+            ("Ready", Truth::False, "Unreachable")
+        );
+        let tenant = verdicts
+            .iter()
+            .find(|verdict| verdict.type_ == "TenantReady")
+            .unwrap();
         assert_eq!(tenant.status, Truth::Unknown);
         assert_eq!(tenant.message, "waits for StoreReady");
         assert_eq!(verdicts.len(), 7);
@@ -69,7 +114,9 @@ mod tests {
     #[test]
     fn everything_through_is_ready() {
         let mut progress = Progress::default();
-        STAGES.into_iter().for_each(|stage| progress.passed(stage, "Fine", ""));
+        STAGES
+            .into_iter()
+            .for_each(|stage| progress.passed(stage, "Fine", ""));
         assert!(progress.is_clear());
         assert_eq!(progress.verdicts().last().unwrap().status, Truth::True);
     }

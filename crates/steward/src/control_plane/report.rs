@@ -3,8 +3,9 @@
 use butler_api::steward::tenant_control_plane::{
     TenantControlPlaneStatus,
     status::{
-        CertificatesStatus, DeploymentStatus, KubeconfigsStatus, KubernetesResources, LoadBalancerAddress,
-        LoadBalancerStatus, SecretStatus, ServiceStatus, State, StorageSetup, StorageStatus, VersionStatus,
+        CertificatesStatus, DeploymentStatus, KubeconfigsStatus, KubernetesResources,
+        LoadBalancerAddress, LoadBalancerStatus, SecretStatus, ServiceStatus, State, StorageSetup,
+        StorageStatus, VersionStatus,
     },
 };
 use butler_pki::{Contents, SecretKind};
@@ -31,17 +32,31 @@ pub(super) fn status(
     spec: &ControlPlane,
     facts: Facts,
 ) -> TenantControlPlaneStatus {
-    let Facts { store, endpoint, contents, service, deployment, state, installed } = facts;
+    let Facts {
+        store,
+        endpoint,
+        contents,
+        service,
+        deployment,
+        state,
+        installed,
+    } = facts;
     let name = &spec.identity.name;
     let before = held.kubernetes_resources.clone().unwrap_or_default();
     let resources = KubernetesResources {
         version: version(before.version.as_ref(), state, installed),
-        deployment: deployment.map(|live| deployment_status(name, &live)).or(before.deployment),
-        service: service.map(|live| service_status(spec, &live)).or(before.service),
+        deployment: deployment
+            .map(|live| deployment_status(name, &live))
+            .or(before.deployment),
+        service: service
+            .map(|live| service_status(spec, &live))
+            .or(before.service),
         ..before
     };
     TenantControlPlaneStatus {
-        storage: store.map(|(name, identity)| storage(name, &identity)).or(held.storage.clone()),
+        storage: store
+            .map(|(name, identity)| storage(name, &identity))
+            .or(held.storage.clone()),
         certificates: contents
             .as_ref()
             .map(|contents| certificates(name, contents))
@@ -114,8 +129,10 @@ fn kubeconfigs(name: &str, contents: &Contents) -> KubeconfigsStatus {
 fn deployment_status(name: &str, live: &Deployment) -> DeploymentStatus {
     let status = live.status.clone().unwrap_or_default();
     let selector = names::selector(name);
-    let selector: Vec<String> =
-        selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let selector: Vec<String> = selector
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
     DeploymentStatus {
         name: Some(live.name_any()),
         namespace: live.namespace(),
@@ -131,7 +148,10 @@ fn deployment_status(name: &str, live: &Deployment) -> DeploymentStatus {
 }
 
 fn service_status(spec: &ControlPlane, live: &Service) -> ServiceStatus {
-    let balancer = live.status.as_ref().and_then(|status| status.load_balancer.as_ref());
+    let balancer = live
+        .status
+        .as_ref()
+        .and_then(|status| status.load_balancer.as_ref());
     let ingress = balancer.and_then(|balancer| balancer.ingress.as_ref());
     ServiceStatus {
         name: Some(live.name_any()),

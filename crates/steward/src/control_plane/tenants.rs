@@ -61,15 +61,27 @@ impl Tenants {
             Ok(client) => client,
             Err(error) => {
                 let next = self.record(uid, Look::Failed, None, now);
-                return Found { settled: false, message: chain(&error), next };
+                return Found {
+                    settled: false,
+                    message: chain(&error),
+                    next,
+                };
             }
         };
         self.carry_out(uid, &client, plan, now).await
     }
 
     /// A client of the tenant; none when it is left alone or its kubeconfig cannot be used.
-    pub(super) async fn client(&self, uid: &str, kubeconfig: &[u8], now: Timestamp) -> Option<Client> {
-        let shut = self.lock().get(uid).is_some_and(|entry| entry.breaker.is_shut());
+    pub(super) async fn client(
+        &self,
+        uid: &str,
+        kubeconfig: &[u8],
+        now: Timestamp,
+    ) -> Option<Client> {
+        let shut = self
+            .lock()
+            .get(uid)
+            .is_some_and(|entry| entry.breaker.is_shut());
         if shut {
             return None;
         }
@@ -88,24 +100,42 @@ impl Tenants {
         let settled = entry.plan == Some(hash(plan));
         if settled && entry.next.is_some_and(|next| now < next) {
             let message = "everything stands as planned".to_owned();
-            return Some(Found { settled, message, next: entry.next });
+            return Some(Found {
+                settled,
+                message,
+                next: entry.next,
+            });
         }
         match entry.breaker.ask(&BreakerSettings::default(), now) {
             Gate::Open | Gate::Probe => None,
             Gate::ShutUntil(until) => {
                 let failures = entry.breaker.failures();
                 let message = format!("the tenant's API server did not answer {failures} times");
-                Some(Found { settled: false, message, next: Some(until) })
+                Some(Found {
+                    settled: false,
+                    message,
+                    next: Some(until),
+                })
             }
         }
     }
 
-    async fn carry_out(&self, uid: &str, client: &Client, plan: TenantPlan, now: Timestamp) -> Found {
+    async fn carry_out(
+        &self,
+        uid: &str,
+        client: &Client,
+        plan: TenantPlan,
+        now: Timestamp,
+    ) -> Found {
         match sync(client, &plan, Limits::default()).await {
             Err(error) => {
                 self.outage(uid, error.is_outage(), now);
                 let next = self.record(uid, Look::Failed, None, now);
-                Found { settled: false, message: chain(&error), next }
+                Found {
+                    settled: false,
+                    message: chain(&error),
+                    next,
+                }
             }
             Ok(synced) => {
                 let outage = synced.failed.iter().any(|(_, error)| error.is_outage());
@@ -113,12 +143,24 @@ impl Tenants {
                 if let Some((key, error)) = synced.failed.first() {
                     let message = format!("{key}: {}", chain(error));
                     let next = self.record(uid, Look::Failed, None, now);
-                    return Found { settled: false, message, next };
+                    return Found {
+                        settled: false,
+                        message,
+                        next,
+                    };
                 }
-                let look = if synced.has_changed() { Look::Changed } else { Look::Quiet };
+                let look = if synced.has_changed() {
+                    Look::Changed
+                } else {
+                    Look::Quiet
+                };
                 let next = self.record(uid, look, Some(hash(&plan)), now);
                 let message = "everything stands as planned".to_owned();
-                Found { settled: true, message, next }
+                Found {
+                    settled: true,
+                    message,
+                    next,
+                }
             }
         }
     }
@@ -127,7 +169,9 @@ impl Tenants {
         let mut remembered = self.lock();
         let entry = remembered.entry(uid.to_owned()).or_default();
         if outage {
-            entry.breaker.failed(&BreakerSettings::default(), now, chance());
+            entry
+                .breaker
+                .failed(&BreakerSettings::default(), now, chance());
         } else {
             entry.breaker.succeeded();
         }
@@ -148,7 +192,9 @@ impl Tenants {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Remembered>> {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.remembered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -40,7 +40,10 @@ const NODES: Duration = Duration::from_secs(5);
 
 impl Controller {
     /// The pods run the right release with the right settings; `true` when they serve.
-    #[expect(clippy::too_many_arguments, reason = "a stage takes what the earlier ones found")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a stage takes what the earlier ones found"
+    )]
     pub(super) async fn workload(
         &self,
         raw: &TenantControlPlane,
@@ -56,8 +59,11 @@ impl Controller {
         let live = self.deployment(spec);
         let before = rollout(live.as_deref());
         let nodes = self.nodes(raw, spec, certificates).await;
-        let current =
-            Current { installed: installed(raw), rollout: before.as_ref(), nodes: nodes.as_deref() };
+        let current = Current {
+            installed: installed(raw),
+            rollout: before.as_ref(),
+            nodes: nodes.as_deref(),
+        };
         let inputs = inputs(spec, store, identity, certificates);
         let (decision, objects) = roll(spec, endpoint, &inputs, &current);
         self.apply_objects(spec, &objects, live.as_deref()).await?;
@@ -92,10 +98,20 @@ impl Controller {
             return None;
         }
         let kubeconfig = own_kubeconfig(certificates, self.settings.reach)?;
-        let client = self.tenants.client(&spec.identity.uid, kubeconfig, self.clock.now()).await?;
+        let client = self
+            .tenants
+            .client(&spec.identity.uid, kubeconfig, self.clock.now())
+            .await?;
         let versions = node_versions(&client, NODES).await.ok()?;
         let nodes = [versions.oldest, versions.newest].into_iter().flatten();
-        Some(nodes.map(|node| Node { name: node.node, kubelet: node.version }).collect())
+        Some(
+            nodes
+                .map(|node| Node {
+                    name: node.node,
+                    kubelet: node.version,
+                })
+                .collect(),
+        )
     }
 
     /// Settings first, then the pods that mount them, then what is no longer wanted.
@@ -106,10 +122,20 @@ impl Controller {
         live: Option<&Deployment>,
     ) -> Result<(), Error> {
         // No `..`: a new kind must be given its place in the order here. The Service stands already.
-        let Objects { config_maps, secrets, service: _, deployment, disruption_budget } = objects;
-        let held = self.held::<ConfigMap>(spec, !config_maps.is_empty()).await?;
+        let Objects {
+            config_maps,
+            secrets,
+            service: _,
+            deployment,
+            disruption_budget,
+        } = objects;
+        let held = self
+            .held::<ConfigMap>(spec, !config_maps.is_empty())
+            .await?;
         for wanted in config_maps {
-            let live = held.iter().find(|held| held.name_any() == wanted.name_any());
+            let live = held
+                .iter()
+                .find(|held| held.name_any() == wanted.name_any());
             self.applier.apply(wanted, live).await?;
         }
         for wanted in secrets {
@@ -118,7 +144,9 @@ impl Controller {
         self.applier.apply(deployment, live).await?;
         if let Some(wanted) = disruption_budget {
             let held = self.held::<PodDisruptionBudget>(spec, true).await?;
-            let live = held.iter().find(|held| held.name_any() == wanted.name_any());
+            let live = held
+                .iter()
+                .find(|held| held.name_any() == wanted.name_any());
             self.applier.apply(wanted, live).await?;
         }
         Ok(())
@@ -152,12 +180,18 @@ fn inputs(
 ) -> Inputs {
     let hash = |kind: SecretKind| {
         let content = certificates.contents.get(&kind);
-        content.map(butler_pki::Content::checksum).unwrap_or_default()
+        content
+            .map(butler_pki::Content::checksum)
+            .unwrap_or_default()
     };
     Inputs {
         version: spec.version,
         store: workload::Store {
-            endpoints: store.endpoints.iter().map(|host| format!("https://{host}")).collect(),
+            endpoints: store
+                .endpoints
+                .iter()
+                .map(|host| format!("https://{host}"))
+                .collect(),
             prefix: identity.etcd_prefix(),
             certificate_secret: Part::DataStoreCertificate.name(&spec.identity.name),
             overrides: Vec::new(),
@@ -190,7 +224,9 @@ pub(super) fn tenant_plan<'a>(
 ) -> Result<Option<(&'a [u8], TenantPlan)>, Error> {
     let kubeconfig = own_kubeconfig(certificates, reach);
     let authority = certificates.file(SecretKind::Ca, "ca.crt");
-    let (Some(kubeconfig), Some(authority)) = (kubeconfig, authority) else { return Ok(None) };
+    let (Some(kubeconfig), Some(authority)) = (kubeconfig, authority) else {
+        return Ok(None);
+    };
     let image = |addon: &ImageOverride| AddonImage {
         repository: addon.image_repository.clone(),
         tag: addon.image_tag.clone(),
@@ -202,9 +238,14 @@ pub(super) fn tenant_plan<'a>(
         pod_cidr: spec.network.pod_cidr,
         service_cidr: spec.network.service_cidr,
         dns_service_ips: spec.network.dns_service_ips.clone(),
-        endpoint: ControlPlaneEndpoint { host: endpoint.host.to_string(), port: endpoint.port },
+        endpoint: ControlPlaneEndpoint {
+            host: endpoint.host.to_string(),
+            port: endpoint.port,
+        },
         // A certificate is text; anything else was refused when it was judged.
-        ca_certificate: std::str::from_utf8(authority).unwrap_or_default().to_owned(),
+        ca_certificate: std::str::from_utf8(authority)
+            .unwrap_or_default()
+            .to_owned(),
         kubelet: KubeletSettings {
             cgroup_driver: spec.kubelet.cgroup_driver.map(|driver| match driver {
                 ApiDriver::Systemd => CgroupDriver::Systemd,

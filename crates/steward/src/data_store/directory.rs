@@ -50,7 +50,10 @@ pub struct Directory {
 
 impl Default for Directory {
     fn default() -> Self {
-        Self { entries: Mutex::default(), changes: broadcast::Sender::new(BACKLOG) }
+        Self {
+            entries: Mutex::default(),
+            changes: broadcast::Sender::new(BACKLOG),
+        }
     }
 }
 
@@ -63,7 +66,10 @@ impl Directory {
     /// Records a look; tells listeners when it says something new.
     pub fn put(&self, name: &str, entry: Entry) {
         let told = |entry: &Entry| {
-            (entry.verdict.clone(), entry.store.as_ref().map(|store| store.fingerprint.clone()))
+            (
+                entry.verdict.clone(),
+                entry.store.as_ref().map(|store| store.fingerprint.clone()),
+            )
         };
         let next = told(&entry);
         let before = self.lock().insert(name.to_owned(), entry);

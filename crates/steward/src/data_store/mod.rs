@@ -77,12 +77,18 @@ impl Controller {
             deletion_policy: raw.spec.deletion_policy,
             fingerprint: resolved.settings.fingerprint(),
         };
-        Entry { store: Some(Arc::new(store)), verdict }
+        Entry {
+            store: Some(Arc::new(store)),
+            verdict,
+        }
     }
 
     fn used_by(&self, name: &str) -> Vec<String> {
         let uses = |plane: &TenantControlPlane| {
-            let storage = plane.status.as_ref().and_then(|status| status.storage.as_ref());
+            let storage = plane
+                .status
+                .as_ref()
+                .and_then(|status| status.storage.as_ref());
             storage.and_then(|storage| storage.data_store_name.as_deref()) == Some(name)
         };
         let mut users: Vec<String> = self
@@ -112,7 +118,9 @@ impl Reconciler for Controller {
         let verdict = condition(&entry.verdict);
         self.directory.put(&name, entry);
         let held = raw.status.as_ref();
-        let conditions = held.map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let conditions = held
+            .map(|status| status.conditions.as_slice())
+            .unwrap_or_default();
         let generation = raw.metadata.generation;
         let next = DataStoreStatus {
             observed_generation: generation,

@@ -13,7 +13,7 @@ use crate::store::{Credentials, Material, Settings, credentials};
 
 /// Why the settings of a store cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum ResolveError {
+pub(super) enum ResolveError {
     /// A Secret could not be read.
     #[error(transparent)]
     Api(#[from] ApiError),
@@ -81,30 +81,55 @@ pub(super) async fn resolve(client: &Client, raw: &DataStore) -> Result<Resolved
     let tls = raw.spec.tls_config.clone().unwrap_or_default();
     let ca = "tlsConfig.certificateAuthority.certificate";
     let ca_key = "tlsConfig.certificateAuthority.privateKey";
-    let authority = reader.read(ca, Some(&tls.certificate_authority.certificate)).await?;
-    let authority_key = reader.read(ca_key, tls.certificate_authority.private_key.as_ref()).await?;
+    let authority = reader
+        .read(ca, Some(&tls.certificate_authority.certificate))
+        .await?;
+    let authority_key = reader
+        .read(ca_key, tls.certificate_authority.private_key.as_ref())
+        .await?;
     let client_pair = match &tls.client_certificate {
         None => None,
         Some(pair) => Some((
-            reader.read("tlsConfig.clientCertificate.certificate", Some(&pair.certificate)).await?,
-            reader.read("tlsConfig.clientCertificate.privateKey", Some(&pair.private_key)).await?,
+            reader
+                .read(
+                    "tlsConfig.clientCertificate.certificate",
+                    Some(&pair.certificate),
+                )
+                .await?,
+            reader
+                .read(
+                    "tlsConfig.clientCertificate.privateKey",
+                    Some(&pair.private_key),
+                )
+                .await?,
         )),
     };
     let basic = match &raw.spec.basic_auth {
         None => None,
         Some(auth) => Some((
-            reader.read("basicAuth.username", Some(&auth.username)).await?,
-            reader.read("basicAuth.password", Some(&auth.password)).await?,
+            reader
+                .read("basicAuth.username", Some(&auth.username))
+                .await?,
+            reader
+                .read("basicAuth.password", Some(&auth.password))
+                .await?,
         )),
     };
     let signer = Authority::from_pem(&authority, &authority_key)?;
-    let material = Material { authority, client: client_pair, basic };
+    let material = Material {
+        authority,
+        client: client_pair,
+        basic,
+    };
     let settings = Settings {
         store: raw.name_any(),
         endpoints: raw.spec.endpoints.clone(),
         credentials: Credentials::parse(material)?,
     };
-    Ok(Resolved { settings, authority: signer })
+    Ok(Resolved {
+        settings,
+        authority: signer,
+    })
 }
 
 struct Reader<'a> {
@@ -127,18 +152,24 @@ impl Reader<'_> {
         let Some(reference) = &content.secret_reference else {
             return Err(ResolveError::Empty { field });
         };
-        let SecretKeyRef { name, namespace, key_path } = reference;
+        let SecretKeyRef {
+            name,
+            namespace,
+            key_path,
+        } = reference;
         let full = format!("{namespace}/{name}");
         let secret = Api::<Secret>::namespaced(self.client.clone(), namespace)
             .get_opt(name)
             .await
             .map_err(ApiError::of("get", "Secret", &full))?;
         let value = secret.and_then(|secret| secret.data?.remove(key_path));
-        value.map(|bytes| bytes.0).ok_or_else(|| ResolveError::Missing {
-            field,
-            namespace: namespace.clone(),
-            name: name.clone(),
-            key: key_path.clone(),
-        })
+        value
+            .map(|bytes| bytes.0)
+            .ok_or_else(|| ResolveError::Missing {
+                field,
+                namespace: namespace.clone(),
+                name: name.clone(),
+                key: key_path.clone(),
+            })
     }
 }

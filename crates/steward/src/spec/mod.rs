@@ -401,3 +401,8 @@ fn konnectivity(
         )?,
     }))
 }
+
+#[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
+mod tests;

@@ -7,13 +7,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    setup::check_vacancy,
     error::Error,
     identity::{Identity, Owner},
     session::Session,
+    setup::check_vacancy,
     wire::{
-        Compare, DeleteRangeRequest, KeyValue, Op, PutRequest, RangeRequest, RangeResponse, RequestOp,
-        TxnRequest, TxnResponse, path,
+        Compare, DeleteRangeRequest, KeyValue, Op, PutRequest, RangeRequest, RangeResponse,
+        RequestOp, TxnRequest, TxnResponse, path,
     },
 };
 
@@ -68,6 +68,7 @@ pub(crate) async fn look(session: &Session, identity: &Identity) -> Result<Claim
     )?;
     Ok(Claims { schema, user })
 }
+
 /// Whether names are expected to stand for nothing yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
@@ -77,7 +78,7 @@ pub(crate) enum Names {
     Known,
 }
 
-/// Makes both names this tenant's; `vacant` is asked first where a name that nobody claimed is to be taken.
+/// Makes both names this tenant's.
 ///
 /// # Errors
 /// When a name is somebody else's; nothing is written then.
@@ -88,14 +89,13 @@ pub(crate) async fn take(
 ) -> Result<Taken, Error> {
     for _ in 0..TRIES {
         let claims = look(session, identity).await?;
-        let puts = plan_take(identity, &claims).map_err(|Refusal { what, name, owner }| {
-            Error::Taken {
+        let puts =
+            plan_take(identity, &claims).map_err(|Refusal { what, name, owner }| Error::Taken {
                 what,
                 name,
                 store: session.store().to_owned(),
                 owner,
-            }
-        })?;
+            })?;
         if puts.is_empty() {
             return Ok(Taken::Held);
         }
@@ -211,7 +211,11 @@ async fn find(session: &Session, owner: &Owner, key: String) -> Result<Found, Er
         ..RangeRequest::default()
     };
     let answer: RangeResponse = session
-        .call("look up whose the tenant's names are", path::RANGE, &request)
+        .call(
+            "look up whose the tenant's names are",
+            path::RANGE,
+            &request,
+        )
         .await?;
     let held: Option<KeyValue> = answer.kvs.into_iter().next();
     Ok(Found {
@@ -233,7 +237,9 @@ async fn commit(
         compare: vec![unchanged(&claims.schema), unchanged(&claims.user)],
         success: operations
             .into_iter()
-            .map(|operation| RequestOp { op: Some(operation) })
+            .map(|operation| RequestOp {
+                op: Some(operation),
+            })
             .collect(),
     };
     let answer: TxnResponse = session.call(action, path::TXN, &request).await?;
@@ -278,7 +284,10 @@ mod tests {
         assert_eq!(standing(&owner("one", "2"), &written), Standing::OursBefore);
         let other = standing(&owner("two", "1"), &written);
         assert_eq!(other, Standing::Other("tenant teams/one".to_owned()));
-        assert!(matches!(standing(&owner("one", "1"), b"garbage"), Standing::Other(_)));
+        assert!(matches!(
+            standing(&owner("one", "1"), b"garbage"),
+            Standing::Other(_)
+        ));
     }
 
     #[test]

@@ -82,7 +82,8 @@ impl Credentials {
 
     /// How a connection proves who is who.
     pub(crate) fn tls(&self) -> ClientTlsConfig {
-        let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(&self.material.authority));
+        let tls =
+            ClientTlsConfig::new().ca_certificate(Certificate::from_pem(&self.material.authority));
         match &self.material.client {
             Some((certificate, key)) => tls.identity(Identity::from_pem(certificate, key)),
             None => tls,
@@ -129,7 +130,10 @@ impl Credentials {
             Some((one, other)) => [one.clone(), other.clone()],
             None => [Vec::new(), Vec::new()],
         };
-        let fields = [authority.clone()].into_iter().chain(pair(client)).chain(pair(basic));
+        let fields = [authority.clone()]
+            .into_iter()
+            .chain(pair(client))
+            .chain(pair(basic));
         for field in fields {
             hash.update((field.len() as u64).to_be_bytes());
             hash.update(field);
@@ -155,13 +159,18 @@ fn check_client(certificate: &[u8], key: &[u8]) -> Result<(), Error> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     match CertifiedKey::from_der(chain, key, &provider) {
         Ok(_) => Ok(()),
-        Err(rustls::Error::InconsistentKeys(_)) => {
-            Err(wrong(CLIENT_KEY, "does not belong to the client certificate"))
-        }
-        Err(rustls::Error::InvalidCertificate(_)) => {
-            Err(wrong(CLIENT_CERTIFICATE, "holds a certificate that cannot be read"))
-        }
-        Err(_) => Err(wrong(CLIENT_KEY, "is a private key of a kind that cannot be used")),
+        Err(rustls::Error::InconsistentKeys(_)) => Err(wrong(
+            CLIENT_KEY,
+            "does not belong to the client certificate",
+        )),
+        Err(rustls::Error::InvalidCertificate(_)) => Err(wrong(
+            CLIENT_CERTIFICATE,
+            "holds a certificate that cannot be read",
+        )),
+        Err(_) => Err(wrong(
+            CLIENT_KEY,
+            "is a private key of a kind that cannot be used",
+        )),
     }
 }
 
@@ -199,7 +208,10 @@ mod tests {
     fn pair() -> (Vec<u8>, Vec<u8>) {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::default().self_signed(&key).unwrap();
-        (certificate.pem().into_bytes(), key.serialize_pem().into_bytes())
+        (
+            certificate.pem().into_bytes(),
+            key.serialize_pem().into_bytes(),
+        )
     }
 
     fn material() -> Material {
@@ -215,19 +227,70 @@ mod tests {
         let garbage = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_vec();
         let (certificate, key) = pair();
         let table: [(Material, &str); 8] = [
-            (Material { authority: Vec::new(), ..material() }, AUTHORITY),
-            (Material { authority: b"text".to_vec(), ..material() }, AUTHORITY),
-            (Material { authority: garbage.clone(), ..material() }, AUTHORITY),
-            (Material { client: Some((garbage, key.clone())), ..material() }, CLIENT_CERTIFICATE),
-            (Material { client: Some((certificate.clone(), certificate.clone())), ..material() }, CLIENT_KEY),
-            (Material { client: Some((certificate, pair().1)), ..material() }, CLIENT_KEY),
-            (Material { basic: Some((b"\n".to_vec(), b"x".to_vec())), ..material() }, USERNAME),
-            (Material { basic: Some((b"x".to_vec(), vec![0xff])), ..material() }, PASSWORD),
+            (
+                Material {
+                    authority: Vec::new(),
+                    ..material()
+                },
+                AUTHORITY,
+            ),
+            (
+                Material {
+                    authority: b"text".to_vec(),
+                    ..material()
+                },
+                AUTHORITY,
+            ),
+            (
+                Material {
+                    authority: garbage.clone(),
+                    ..material()
+                },
+                AUTHORITY,
+            ),
+            (
+                Material {
+                    client: Some((garbage, key.clone())),
+                    ..material()
+                },
+                CLIENT_CERTIFICATE,
+            ),
+            (
+                Material {
+                    client: Some((certificate.clone(), certificate.clone())),
+                    ..material()
+                },
+                CLIENT_KEY,
+            ),
+            (
+                Material {
+                    client: Some((certificate, pair().1)),
+                    ..material()
+                },
+                CLIENT_KEY,
+            ),
+            (
+                Material {
+                    basic: Some((b"\n".to_vec(), b"x".to_vec())),
+                    ..material()
+                },
+                USERNAME,
+            ),
+            (
+                Material {
+                    basic: Some((b"x".to_vec(), vec![0xff])),
+                    ..material()
+                },
+                PASSWORD,
+            ),
         ];
         for (material, field) in table {
             assert_eq!(Credentials::parse(material).unwrap_err().field, field);
         }
-        let nobody = Material { client: None, ..material() };
+        let nobody = Material {
+            client: None,
+            ..material()
+        };
         assert!(Credentials::parse(nobody).is_err());
         Credentials::parse(material()).unwrap();
     }
@@ -238,7 +301,13 @@ mod tests {
             basic: Some((b"admin".to_vec(), b"hunter2".to_vec())),
             ..material()
         };
-        let printed = format!("{material:?} {:?}", Credentials::parse(material.clone()).unwrap());
-        assert!(!printed.contains("hunter2") && !printed.contains("104"), "{printed}");
+        let printed = format!(
+            "{material:?} {:?}",
+            Credentials::parse(material.clone()).unwrap()
+        );
+        assert!(
+            !printed.contains("hunter2") && !printed.contains("104"),
+            "{printed}"
+        );
     }
 }

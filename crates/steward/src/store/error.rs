@@ -109,7 +109,8 @@ fn from_source(error: &(dyn StdError + 'static)) -> Option<Trouble> {
             return Some(Trouble::TlsRefused);
         }
         if let Some(cause) = cause.downcast_ref::<io::Error>() {
-            if cause.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
+            let inner = cause.get_ref();
+            if inner.is_some_and(<dyn StdError + Send + Sync>::is::<rustls::Error>) {
                 return Some(Trouble::TlsRefused);
             }
             broken = true;
@@ -293,7 +294,10 @@ mod tests {
             ("etcdserver: user name not found", Trouble::Absent),
             ("etcdserver: role name already exists", Trouble::Present),
             ("etcdserver: permission denied", Trouble::NotPermitted),
-            ("etcdserver: authentication is not enabled", Trouble::AuthDisabled),
+            (
+                "etcdserver: authentication is not enabled",
+                Trouble::AuthDisabled,
+            ),
             (
                 "etcdserver: authentication failed, invalid user ID or password",
                 Trouble::CredentialsRefused,

@@ -6,9 +6,9 @@
 
 use std::{io, time::Duration};
 
+use rustls::pki_types::ServerName;
 use tokio::{io::AsyncReadExt as _, net::TcpStream, time::timeout};
 use tokio_rustls::TlsConnector;
-use rustls::pki_types::ServerName;
 
 use super::credentials::Credentials;
 
@@ -17,7 +17,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why TLS cannot be agreed on with a member; `None` where it can, or where it does not come to that.
 pub(crate) async fn refusal(endpoint: &str, credentials: &Credentials) -> Option<rustls::Error> {
-    let error = timeout(PATIENCE, attempt(endpoint, credentials)).await.ok()?.err()?;
+    let error = timeout(PATIENCE, attempt(endpoint, credentials))
+        .await
+        .ok()?
+        .err()?;
     error.downcast::<rustls::Error>().ok()
 }
 

@@ -183,7 +183,10 @@ fn attendance(members: &[(String, Result<Member, Failure>)]) -> String {
     let total = members.len();
     match missing.as_slice() {
         [] => format!("{total} of {total} members answer"),
-        missing => format!("{answering} of {total} members answer: {}", missing.join(", ")),
+        missing => format!(
+            "{answering} of {total} members answer: {}",
+            missing.join(", ")
+        ),
     }
 }
 

@@ -99,7 +99,11 @@ impl Identity {
                 (None, None) => (&derived, Origin::Derived),
             };
             parse(field, name)?;
-            let origin = if *name == derived { Origin::Derived } else { origin };
+            let origin = if *name == derived {
+                Origin::Derived
+            } else {
+                origin
+            };
             Ok((name.clone(), origin))
         };
         Ok(Self {
@@ -250,11 +254,7 @@ mod tests {
         }
         let root = Identity::of(owner("a", "b", "1"), &Chosen::default(), &chosen("root"));
         assert!(matches!(root, Err(Error::Reserved { .. })));
-        let nobody = Identity::of(
-            owner("a", "b", ""),
-            &Chosen::default(),
-            &Chosen::default(),
-        );
+        let nobody = Identity::of(owner("a", "b", ""), &Chosen::default(), &Chosen::default());
         assert!(nobody.is_err());
     }
 

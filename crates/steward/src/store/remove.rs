@@ -141,7 +141,11 @@ pub async fn apply(session: &Session, identity: &Identity, step: Step) -> Result
             let _turn = session.auth_turn().await;
             let name = identity.role().to_owned();
             let answer = session
-                .call("delete the role of the tenant", path::ROLE_DELETE, &Named { name })
+                .call(
+                    "delete the role of the tenant",
+                    path::ROLE_DELETE,
+                    &Named { name },
+                )
                 .await;
             count::<Empty>(answer)
         }

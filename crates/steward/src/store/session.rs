@@ -152,11 +152,18 @@ impl Session {
     /// Whether the store keeps its users apart. Only administrators are told.
     pub(crate) async fn auth(&self) -> Result<Auth, Error> {
         let answer = self
-            .call("ask how users are kept apart", path::AUTH_STATUS, &wire::Empty {})
+            .call(
+                "ask how users are kept apart",
+                path::AUTH_STATUS,
+                &wire::Empty {},
+            )
             .await;
         let status: wire::AuthStatusResponse = answer.map_err(own_user_is_unknown)?;
         let seen = status.enabled.then(Instant::now);
-        *self.authenticates.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+        *self
+            .authenticates
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = seen;
         Ok(Auth {
             enabled: status.enabled,
             revision: status.revision,
@@ -165,7 +172,10 @@ impl Session {
 
     /// Whether the store authenticates its users. A yes is believed for a minute, a no is never.
     pub(crate) async fn authenticates(&self) -> Result<bool, Error> {
-        let seen = *self.authenticates.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = *self
+            .authenticates
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if seen.is_some_and(|seen| seen.elapsed() < BELIEF) {
             return Ok(true);
         }
@@ -262,17 +272,16 @@ impl Session {
         loop {
             let token = {
                 let mut held = self.token.lock().await;
-                match &*held {
-                    Some(token) => Some(token.clone()),
-                    None => {
-                        refreshed = true;
-                        *held = token(member, &sign_in).await?;
-                        held.clone()
-                    }
+                if held.is_none() {
+                    refreshed = true;
+                    *held = token(member, &sign_in).await?;
                 }
+                held.clone()
             };
             match unary(member, path, request, token.as_ref()).await {
-                Err(status) if !refreshed && Trouble::of(&status) == Trouble::CredentialsRefused => {
+                Err(status)
+                    if !refreshed && Trouble::of(&status) == Trouble::CredentialsRefused =>
+                {
                     let mut held = self.token.lock().await;
                     // Another request may have a new one already.
                     if *held == token {
@@ -330,7 +339,9 @@ async fn token(
         answer => answer?,
     };
     let token = answer.token.parse();
-    token.map(Some).map_err(|_| Status::internal("the token is not text"))
+    token
+        .map(Some)
+        .map_err(|_| Status::internal("the token is not text"))
 }
 
 async fn unary<Q, A>(

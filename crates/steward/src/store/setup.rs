@@ -143,7 +143,12 @@ pub async fn ensure(
     };
     for _ in 0..LOOKS {
         let steps = plan(identity, &observed).map_err(|Administrator| {
-            taken_by(session, "user", identity.user(), "an administrator of the store")
+            taken_by(
+                session,
+                "user",
+                identity.user(),
+                "an administrator of the store",
+            )
         })?;
         let mut surprised = false;
         for step in &steps {
@@ -240,7 +245,11 @@ pub async fn apply(session: &Session, identity: &Identity, step: &Step) -> Resul
             let role = role.clone();
             let request = UserRoleRequest { user, role };
             session
-                .call("take a role from the user", path::USER_REVOKE_ROLE, &request)
+                .call(
+                    "take a role from the user",
+                    path::USER_REVOKE_ROLE,
+                    &request,
+                )
                 .await?
         }
         Step::GiveRole => {
@@ -272,7 +281,8 @@ pub(super) async fn check_vacancy(
     identity: &Identity,
     claims: &Claims,
 ) -> Result<(), Error> {
-    let asked = |origin, standing: &Standing| origin == Origin::Asked && *standing == Standing::Free;
+    let asked =
+        |origin, standing: &Standing| origin == Origin::Asked && *standing == Standing::Free;
     let schema = asked(identity.schema_origin(), &claims.schema.standing);
     let user = asked(identity.user_origin(), &claims.user.standing);
     if !schema && !user {
@@ -280,10 +290,20 @@ pub(super) async fn check_vacancy(
     }
     let observed = observe(session, identity).await?;
     if user && observed.user.is_some() {
-        return Err(taken_by(session, "user", identity.user(), "somebody unknown"));
+        return Err(taken_by(
+            session,
+            "user",
+            identity.user(),
+            "somebody unknown",
+        ));
     }
     if schema && (observed.role.is_some() || usage::count_keys(session, identity).await? > 0) {
-        return Err(taken_by(session, "schema", identity.schema(), "somebody unknown"));
+        return Err(taken_by(
+            session,
+            "schema",
+            identity.schema(),
+            "somebody unknown",
+        ));
     }
     Ok(())
 }

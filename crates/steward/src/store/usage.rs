@@ -104,11 +104,7 @@ pub async fn count_keys(session: &Session, identity: &Identity) -> Result<u64, E
 ///
 /// # Errors
 /// When the store does not answer; the meter keeps what it has.
-pub async fn measure(
-    session: &Session,
-    meter: &mut Meter,
-    budget: u64,
-) -> Result<Measured, Error> {
+pub async fn measure(session: &Session, meter: &mut Meter, budget: u64) -> Result<Measured, Error> {
     let mut read = 0;
     loop {
         let request = RangeRequest {

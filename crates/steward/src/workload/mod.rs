@@ -346,3 +346,6 @@ fn object(
         ..ObjectMeta::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

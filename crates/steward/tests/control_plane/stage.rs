@@ -1,0 +1,98 @@
+//! A management API server, a real etcd with TLS and authentication, and Steward.
+
+use butler_runtime::{
+    clock::SystemClock,
+    endpoints::Readiness,
+    metrics::{Metrics, ReconcileMetrics},
+    task::{self, Task},
+};
+use butler_steward::{Reach, Settings, Surroundings};
+use butler_testkit::{Namespace, Server, etcd::TlsEtcd};
+use k8s_openapi::{ByteString, api::core::v1::Service};
+use kube::{
+    Client,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) const AGENT: &str = "steward-test";
+
+/// Steward as a future.
+pub(crate) async fn work(client: Client) {
+    let metrics = Metrics::default();
+    let surroundings = Surroundings {
+        clock: SystemClock::shared(),
+        reconciles: ReconcileMetrics::new(&metrics),
+        readiness: Readiness::default(),
+        settings: Settings {
+            default_store: "default".to_owned(),
+            management_domain: "cluster.local".to_owned(),
+            reach: Reach::Endpoint,
+        },
+    };
+    butler_steward::run(client, surroundings, CancellationToken::new()).await;
+}
+
+/// Steward until dropped.
+pub(crate) fn steward(server: &Server) -> Task {
+    task::spawn("steward", work(server.client_called(AGENT)))
+}
+
+/// Text as the API writes bytes.
+fn base64(text: &str) -> serde_json::Value {
+    serde_json::to_value(ByteString(text.as_bytes().to_vec())).unwrap()
+}
+
+/// A store of this name that is the given etcd, signed in to as root.
+pub(crate) async fn store(server: &Server, name: &str, etcd: &TlsEtcd) {
+    let (authority, key) = etcd.authority();
+    let (certificate, private_key) = etcd.client("root");
+    let store = json!({
+        "apiVersion": "steward.butlerlabs.dev/v1alpha1",
+        "kind": "DataStore",
+        "metadata": {"name": name},
+        "spec": {
+            "driver": "etcd",
+            "endpoints": [etcd.endpoint()],
+            "tlsConfig": {
+                "certificateAuthority": {
+                    "certificate": {"content": base64(authority)},
+                    "privateKey": {"content": base64(key)},
+                },
+                "clientCertificate": {
+                    "certificate": {"content": base64(&certificate)},
+                    "privateKey": {"content": base64(&private_key)},
+                },
+            },
+        },
+    });
+    server.apply_yaml(&store.to_string()).await;
+}
+
+/// A control plane as a person would write it.
+pub(crate) fn control_plane(name: &str, extra: &str) -> String {
+    format!(
+        "apiVersion: steward.butlerlabs.dev/v1alpha1
+kind: TenantControlPlane
+metadata: {{name: {name}}}
+spec:
+  controlPlane:
+    deployment: {{replicas: 1}}
+    service: {{serviceType: LoadBalancer}}
+  kubernetes: {{version: v1.35.4}}
+  {extra}
+"
+    )
+}
+
+/// What a load balancer would write.
+pub(crate) async fn give_address(home: &Namespace, name: &str, address: &str) {
+    let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": address}]}}});
+    let services = home.api::<Service>();
+    let params = PatchParams::default();
+    services
+        .patch_status(name, &params, &Patch::Merge(&status))
+        .await
+        .unwrap();
+}
