@@ -37,6 +37,7 @@ mod binaries;
 mod components;
 mod definitions;
 mod ended;
+pub mod etcd;
 pub mod faults;
 mod guardian;
 mod host;
@@ -44,6 +45,7 @@ mod kubectl;
 mod namespace;
 mod objects;
 mod pki;
+pub mod pods;
 mod scenario;
 
 mod server;
@@ -53,6 +55,7 @@ mod wait;
 
 pub use namespace::Namespace;
 pub use objects::{ApplyError, FIELD_MANAGER};
+pub use pods::{PodOptions, Pods};
 pub use scenario::{Failures, Scenario, Summary, World, at_every_write, try_at_every_write};
 
 pub use server::{Error, Options, SHARED_SERVER, Server};
