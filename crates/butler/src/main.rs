@@ -1,6 +1,8 @@
 //! `butler`: the long-running parts of the platform, one sub-command each.
 
 mod controller;
+mod process;
+mod steward;
 
 use std::process::ExitCode;
 
@@ -24,7 +26,9 @@ struct Cli {
 #[derive(Subcommand)]
 enum Part {
     /// Reconcile Butler's own kinds: configuration, teams, clusters
-    Controller(controller::Args),
+    Controller(process::Args),
+    /// Run hosted control planes: control planes as pods, and the stores they keep their state in
+    Steward(steward::Args),
 }
 
 #[tokio::main]
@@ -33,6 +37,7 @@ async fn main() -> ExitCode {
     logging::init(cli.log_format, &cli.log);
     let result = match cli.part {
         Part::Controller(args) => controller::run(args).await,
+        Part::Steward(args) => steward::run(args).await,
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

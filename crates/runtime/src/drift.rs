@@ -115,7 +115,10 @@ mod tests {
     fn a_difference_is_named_by_its_path() {
         let planned = json!({"spec": {"ports": [{"port": 1}, {"port": 2}]}});
         let live = json!({"spec": {"ports": [{"port": 1}, {"port": 3}]}});
-        assert_eq!(difference(&planned, &live).as_deref(), Some(".spec.ports[1].port"));
+        assert_eq!(
+            difference(&planned, &live).as_deref(),
+            Some(".spec.ports[1].port")
+        );
     }
 
     #[test]

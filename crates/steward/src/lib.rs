@@ -8,6 +8,7 @@ pub mod control_plane;
 pub mod data_store;
 pub mod endpoint;
 pub mod names;
+pub mod rbac;
 pub mod spec;
 pub mod store;
 pub mod tenant;

@@ -41,9 +41,8 @@ impl Error {
 impl Classify for Error {
     fn category(&self) -> Category {
         match self {
-            Self::Api(error) => error.category(),
+            Self::Api(error) | Self::Certificates(CertificateError::Api(error)) => error.category(),
             Self::Store(error) => error.category(),
-            Self::Certificates(CertificateError::Api(error)) => error.category(),
             Self::Certificates(CertificateError::Issue(_)) => Category::Internal,
             Self::Kubelet(_) | Self::Identity => Category::Invalid,
         }

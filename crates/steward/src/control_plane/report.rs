@@ -44,7 +44,7 @@ pub(super) fn status(
     let name = &spec.identity.name;
     let before = held.kubernetes_resources.clone().unwrap_or_default();
     let resources = KubernetesResources {
-        version: version(before.version.as_ref(), state, installed),
+        version: Some(version(before.version.as_ref(), state, installed)),
         deployment: deployment
             .map(|live| deployment_status(name, &live))
             .or(before.deployment),
@@ -56,17 +56,17 @@ pub(super) fn status(
     TenantControlPlaneStatus {
         storage: store
             .map(|(name, identity)| storage(name, &identity))
-            .or(held.storage.clone()),
+            .or_else(|| held.storage.clone()),
         certificates: contents
             .as_ref()
             .map(|contents| certificates(name, contents))
-            .or(held.certificates.clone()),
+            .or_else(|| held.certificates.clone()),
         kubeconfig: contents
             .as_ref()
             .map(|contents| kubeconfigs(name, contents))
-            .or(held.kubeconfig.clone()),
+            .or_else(|| held.kubeconfig.clone()),
         kubernetes_resources: Some(resources),
-        control_plane_endpoint: endpoint.or(held.control_plane_endpoint.clone()),
+        control_plane_endpoint: endpoint.or_else(|| held.control_plane_endpoint.clone()),
         observed_generation: spec.identity.generation,
         ..held.clone()
     }
@@ -76,12 +76,12 @@ fn version(
     before: Option<&VersionStatus>,
     state: Option<State>,
     installed: Option<String>,
-) -> Option<VersionStatus> {
+) -> VersionStatus {
     let before = before.cloned().unwrap_or_default();
-    Some(VersionStatus {
+    VersionStatus {
         version: installed.or(before.version),
         status: state.or(before.status),
-    })
+    }
 }
 
 fn storage(name: String, identity: &store::Identity) -> StorageStatus {

@@ -91,15 +91,15 @@ impl Controller {
                 .and_then(|status| status.storage.as_ref());
             storage.and_then(|storage| storage.data_store_name.as_deref()) == Some(name)
         };
-        let mut users: Vec<String> = self
+        let mut found: Vec<String> = self
             .control_planes
             .store()
             .state_filter(uses)
             .iter()
             .map(|plane| butler_runtime::apply::full_name(&**plane))
             .collect();
-        users.sort();
-        users
+        found.sort();
+        found
     }
 }
 

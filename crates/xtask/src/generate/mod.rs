@@ -55,7 +55,11 @@ fn files() -> Result<Files> {
             .context("a definition has no name")?;
         files.insert(format!("crds/{name}.yaml").into(), yaml(&[&crd])?);
     }
-    for (name, roles) in butler_controller::rbac::files() {
+    let permissions = [
+        butler_controller::rbac::files(),
+        butler_steward::rbac::files(),
+    ];
+    for (name, roles) in permissions.into_iter().flatten() {
         let roles: Vec<_> = roles.iter().collect();
         files.insert(format!("rbac/{name}.yaml").into(), yaml(&roles)?);
     }
