@@ -9,11 +9,7 @@ use std::{fmt, str::FromStr};
 use butler_api::{
     steward::{
         TenantControlPlane,
-        tenant_control_plane::{
-            Addons, WritePermissions,
-            kubernetes::{AddressType, CgroupDriver},
-            security,
-        },
+        tenant_control_plane::{Addons, WritePermissions, security},
     },
     types::KubeVersion,
 };
@@ -21,11 +17,13 @@ use thiserror::Error;
 
 pub mod args;
 pub mod network;
+pub mod nodes;
 pub mod pods;
 pub mod security_settings;
 
 pub use args::{Component, Flag, Flags};
 pub use network::{Exposure, Network, San, ServiceSettings};
+pub use nodes::{Konnectivity, Kubelet};
 pub use pods::{Metadata, Pods, Strategy};
 pub use security_settings::{Audit, AuditPolicy, Encryption, EncryptionProvider};
 
@@ -123,34 +121,6 @@ impl Images {
     }
 }
 
-/// What nodes are told about their kubelet.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Kubelet {
-    /// Changes to the configuration of kubelets.
-    pub patches: json_patch::Patch,
-    /// Which address of a node the API server dials, best first.
-    pub address_types: Vec<AddressType>,
-    /// Cgroup driver.
-    pub cgroup_driver: Option<CgroupDriver>,
-    /// Whether the patches tell kubelets to have their serving certificates signed by the cluster.
-    pub signed_serving: bool,
-}
-
-/// The tunnel's end beside the API server.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Konnectivity {
-    /// Port that agents dial.
-    pub port: u16,
-    /// Image without its tag.
-    pub image: String,
-    /// Tag, where one was chosen.
-    pub version: Option<String>,
-    /// CPU and memory.
-    pub resources: Option<pods::Resources>,
-    /// More flags.
-    pub flags: Flags,
-}
-
 /// A control plane whose spec was found to be right.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControlPlane {
@@ -220,7 +190,7 @@ pub fn validate(raw: &TenantControlPlane) -> Result<ControlPlane, SpecError> {
     refuse_what_is_not_built(raw)?;
     let version = version(&spec.kubernetes.version)?;
     let network = network::network(&spec.network_profile)?;
-    let konnectivity = konnectivity(raw, &network)?;
+    let konnectivity = nodes::konnectivity(raw, &network)?;
     let audit = security_settings::audit(spec.kubernetes.audit.as_ref())?;
     let encryption = security_settings::encryption(spec.kubernetes.encryption.as_ref())?;
     security_settings::check_authentication(spec.kubernetes.authentication.as_ref())?;
@@ -254,7 +224,7 @@ pub fn validate(raw: &TenantControlPlane) -> Result<ControlPlane, SpecError> {
         api_server_flags: args::flags(Component::ApiServer, &extra.api_server, context)?,
         controller_manager_flags,
         scheduler_flags: args::flags(Component::Scheduler, &extra.scheduler, context)?,
-        kubelet: kubelet(raw)?,
+        kubelet: nodes::kubelet(raw)?,
         admission: spec.kubernetes.admission_controllers.clone(),
         audit,
         authentication: spec.kubernetes.authentication.clone(),
@@ -343,63 +313,6 @@ fn images(raw: &TenantControlPlane) -> Images {
         controller_manager: settings.controller_manager_image.clone(),
         scheduler: settings.scheduler_image.clone(),
     }
-}
-
-fn kubelet(raw: &TenantControlPlane) -> Result<Kubelet, SpecError> {
-    let kubelet = &raw.spec.kubernetes.kubelet;
-    let field = "spec.kubernetes.kubelet.configurationJSONPatches";
-    let read = |(index, patch)| {
-        serde_json::to_value(patch)
-            .and_then(serde_json::from_value::<json_patch::PatchOperation>)
-            .map_err(|error| SpecError::invalid(format!("{field}[{index}]"), error))
-    };
-    let patches = kubelet.configuration_json_patches.iter().enumerate();
-    let patches = patches.map(read).collect::<Result<Vec<_>, _>>()?;
-    let signed = kubelet.configuration_json_patches.iter().rev();
-    let mut signed = signed.filter(|patch| patch.path == "/serverTLSBootstrap");
-    Ok(Kubelet {
-        patches: json_patch::Patch(patches),
-        address_types: kubelet.preferred_address_types.clone(),
-        cgroup_driver: kubelet.cgroupfs,
-        signed_serving: signed
-            .next()
-            .is_some_and(|patch| patch.value == Some(true.into())),
-    })
-}
-
-fn konnectivity(
-    raw: &TenantControlPlane,
-    network: &Network,
-) -> Result<Option<Konnectivity>, SpecError> {
-    let Some(addon) = raw
-        .spec
-        .addons
-        .as_ref()
-        .and_then(|addons| addons.konnectivity.as_ref())
-    else {
-        return Ok(None);
-    };
-    let server = &addon.server;
-    let field = "spec.addons.konnectivity.server";
-    let port = network::port(&format!("{field}.port"), server.port)?;
-    if port == network.port {
-        let problem = format!("{port} is the port of the API server");
-        return Err(SpecError::invalid(format!("{field}.port"), problem));
-    }
-    let resources = server.resources.as_ref();
-    Ok(Some(Konnectivity {
-        port,
-        image: server.image.clone(),
-        version: server.version.clone().filter(|version| !version.is_empty()),
-        resources: resources
-            .map(|resources| pods::resources(&format!("{field}.resources"), resources))
-            .transpose()?,
-        flags: args::flags(
-            Component::Konnectivity,
-            &server.extra_args,
-            args::Context::default(),
-        )?,
-    }))
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ impl fmt::Debug for Key {
 }
 
 /// What is known about encryption now.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The keys to encrypt with, unless a key service is used.
     pub keys: Vec<Key>,
@@ -45,6 +45,25 @@ pub struct Facts {
     pub rolled_out: bool,
     /// Whether no API server has ever run: then nothing can be unreadable.
     pub fresh: bool,
+}
+
+impl fmt::Debug for Facts {
+    /// The live configuration has keys in it.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            keys,
+            live,
+            rolled_out,
+            fresh,
+        } = self;
+        formatter
+            .debug_struct("Facts")
+            .field("keys", keys)
+            .field("live", &live.is_some())
+            .field("rolled_out", rolled_out)
+            .field("fresh", fresh)
+            .finish()
+    }
 }
 
 /// Providers by resource; the first one writes.

@@ -32,7 +32,7 @@ fn text(objects: &Objects) -> String {
     }
     add(&mut text, service);
     add(&mut text, deployment);
-    for object in disruption_budget {
+    if let Some(object) = disruption_budget {
         add(&mut text, object);
     }
     text
