@@ -87,6 +87,8 @@ pub(crate) fn kube_controller_manager(folder: &Path) -> Vec<String> {
         // Alone: waiting for the lease of a killed predecessor would take seconds.
         "--leader-elect=false".to_owned(),
         "--secure-port=0".to_owned(),
+        // Nobody sends heartbeats for the nodes of a test; their pods must not be evicted for that.
+        "--controllers=*,-node-lifecycle-controller".to_owned(),
     ]
 }
 

@@ -45,7 +45,12 @@ for file in *.pid; do
   read -r pid <"$file" && kill -KILL "$pid"
 done
 wait
-cd / && rm -rf -- "$1"
+cd /
+# Processes of pods may die a little later than we, and write until then.
+for try in 1 2 3 4 5; do
+  rm -rf -- "$1" && break
+  sleep 1
+done
 "#;
 
 /// Owns a server's folder and processes; dropping it ends both.
@@ -176,7 +181,8 @@ fn is_abandoned(folder: &Path) -> bool {
     }
 }
 
-fn quoted(text: &str) -> String {
+/// A text as one word of a shell.
+pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 

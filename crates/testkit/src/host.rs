@@ -331,7 +331,7 @@ fn free_port() -> Result<u16, Error> {
 }
 
 /// The last lines of a log, which is where a component says why it ended.
-fn tail(log: &Path) -> String {
+pub(crate) fn tail(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().rev().take(15).collect();
     lines.into_iter().rev().collect::<Vec<_>>().join("\n")

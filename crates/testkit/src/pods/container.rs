@@ -1,0 +1,403 @@
+//! One container from its first start to its last end: probes, hooks, restarts.
+
+use std::{fs, ops::ControlFlow, path::PathBuf, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Container, LifecycleHandler, Pod, Probe};
+use tokio::{
+    sync::{oneshot, watch},
+    time::{Instant, sleep, sleep_until, timeout, timeout_at},
+};
+
+use super::{
+    Host,
+    environment::{self, Environment},
+    image::{Identity, Image, Start, exec_script},
+    network::Network,
+    probe,
+    sandbox::Sandbox,
+    sources::{Refusal, Sources},
+    status::{Facts, Kind, Seen},
+    volumes::Volumes,
+};
+
+/// How often a container that could not be started is tried again.
+const RETRY: Duration = Duration::from_secs(2);
+/// Back-off ends here, and starts anew after a program ran so long, as with a kubelet.
+const LONGEST_BACK_OFF: Duration = Duration::from_mins(5);
+const HEALTHY: Duration = Duration::from_mins(10);
+/// What a program gets to end after its hook used up the time, as with a kubelet.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// A running pod, as its containers see it.
+pub(super) struct Body {
+    pub(super) host: Arc<Host>,
+    pub(super) pod: Pod,
+    pub(super) folder: PathBuf,
+    pub(super) sandbox: Arc<Sandbox>,
+    pub(super) network: Arc<Network>,
+    pub(super) volumes: Volumes,
+    pub(super) facts: watch::Sender<Facts>,
+}
+
+impl Body {
+    fn sources(&self) -> Sources<'_> {
+        Sources {
+            client: self.host.client.clone(),
+            pod: &self.pod,
+            address: self.network.address,
+            host_address: self.host.addresses.node,
+        }
+    }
+
+    /// How long its processes may take to end.
+    pub(super) fn grace(&self) -> Duration {
+        let spec = self.pod.spec.as_ref();
+        let seconds = spec.and_then(|spec| spec.termination_grace_period_seconds);
+        Duration::from_secs(seconds.and_then(|it| u64::try_from(it).ok()).unwrap_or(30))
+    }
+}
+
+/// Whether a program that ended is started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Restart {
+    Always,
+    OnFailure,
+    Never,
+}
+
+/// One container of a running pod.
+pub(super) struct Unit {
+    pub(super) body: Arc<Body>,
+    pub(super) spec: Container,
+    pub(super) restart: Restart,
+    /// When it must be gone, once somebody wants that.
+    pub(super) stop: watch::Receiver<Option<Instant>>,
+}
+
+impl Unit {
+    /// Runs the program, again and again if that is its policy; returns the last exit code.
+    pub(super) async fn keep(self) -> i32 {
+        let mut restarts = 0;
+        let mut crashes = 0;
+        loop {
+            let began = Instant::now();
+            let code = match self.once(restarts).await {
+                Ok(code) => code,
+                Err(refusal) => {
+                    self.seen(|seen| seen.waits(refusal.reason, &refusal.message));
+                    if self.stopped_within(RETRY).await {
+                        return 0;
+                    }
+                    continue;
+                }
+            };
+            let again = match self.restart {
+                Restart::Always => true,
+                Restart::OnFailure => code != 0,
+                Restart::Never => false,
+            };
+            if self.stop.borrow().is_some() || !again {
+                return code;
+            }
+            if began.elapsed() > HEALTHY {
+                crashes = 0;
+            }
+            // The first crash is answered at once.
+            let delay = match crashes {
+                0 => Duration::ZERO,
+                more => {
+                    (self.body.host.options.back_off * 2_u32.pow(more - 1)).min(LONGEST_BACK_OFF)
+                }
+            };
+            crashes = (crashes + 1).min(10);
+            if !delay.is_zero() {
+                let message = format!("back-off {delay:?} restarting failed container");
+                self.seen(|seen| seen.waits("CrashLoopBackOff", &message));
+            }
+            if self.stopped_within(delay).await {
+                return code;
+            }
+            restarts += 1;
+        }
+    }
+
+    /// Starts the program and stays until it has ended.
+    async fn once(&self, restarts: i32) -> Result<i32, Refusal> {
+        let environment = environment::of(&self.body.sources(), &self.spec).await?;
+        let name = format!("{}.{restarts}", self.spec.name);
+        let script = self.prepare(&name, restarts, &environment)?;
+        let process = self.body.sandbox.run(&name, &script);
+        let process = process.map_err(Refusal::run("order a process"))?;
+        let mut exited = process.exited;
+        let Ok(pid) = process.started.await else {
+            let _ = exited.await;
+            return Err(Refusal {
+                reason: "RunContainerError",
+                message: self.last_lines(),
+            });
+        };
+        self.seen(|seen| seen.runs(restarts, Timestamp::now()));
+        self.body.host.started(&self.body.pod, &self.spec.name, pid);
+        let mut stop = self.stop.clone();
+        let mut why = None;
+        let code = tokio::select! {
+            code = &mut exited => code.unwrap_or(137),
+            message = self.probes(pid, &environment) => {
+                why = Some(message);
+                let deadline = Instant::now() + self.body.grace();
+                self.terminate(pid, &environment, deadline, &mut exited).await
+            }
+            deadline = stopped(&mut stop) => {
+                self.terminate(pid, &environment, deadline, &mut exited).await
+            }
+        };
+        if code != 0 && why.is_none() {
+            why = Some(self.last_lines());
+        }
+        self.seen(|seen| seen.ended(code, why, Timestamp::now()));
+        Ok(code)
+    }
+
+    fn prepare(
+        &self,
+        name: &str,
+        restarts: i32,
+        environment: &Environment,
+    ) -> Result<String, Refusal> {
+        let body = &*self.body;
+        if let Some(lacking) = unsupported(&self.spec) {
+            let message = format!("{lacking} are not known to this runner");
+            return Err(Refusal::config(message));
+        }
+        let image = self.spec.image.as_deref().unwrap_or_default();
+        let image = Image::find(&body.host.toolchain, image)?;
+        let command = environment::command_line(&self.spec, &image.entrypoint(), environment);
+        // A container that is started again finds nothing of its predecessor.
+        let before = format!("{}.{}", self.spec.name, restarts - 1);
+        let _ = fs::remove_dir_all(body.folder.join("roots").join(before));
+        let start = Start {
+            name,
+            pod: &body.pod,
+            container: &self.spec,
+            image: &image,
+            volumes: &body.volumes,
+            environment,
+            command: &command,
+            root: &body.folder.join("roots").join(name),
+            log: &self.log(),
+        };
+        start.prepare()
+    }
+
+    /// Follows the probes; returns when the container must be started again, with the reason.
+    async fn probes(&self, pid: u32, environment: &Environment) -> String {
+        if let Some(probe) = &self.spec.startup_probe {
+            let until = |result| match result {
+                Ok(()) => ControlFlow::Break(None),
+                Err(message) => ControlFlow::Break(Some(message)),
+            };
+            if let Some(message) = self.follow(pid, environment, probe, until).await {
+                return format!("startup probe failed: {message}");
+            }
+        }
+        let unwatched = self.spec.readiness_probe.is_none();
+        self.seen(|seen| {
+            seen.started = true;
+            seen.ready = unwatched;
+        });
+        let readiness = async {
+            let Some(probe) = &self.spec.readiness_probe else {
+                return std::future::pending().await;
+            };
+            let report = |result: Result<(), String>| {
+                self.seen(|seen| seen.ready = result.is_ok());
+                ControlFlow::<String>::Continue(())
+            };
+            self.follow(pid, environment, probe, report).await
+        };
+        let liveness = async {
+            let Some(probe) = &self.spec.liveness_probe else {
+                return std::future::pending().await;
+            };
+            let until = |result| match result {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(message) => ControlFlow::Break(format!("liveness probe failed: {message}")),
+            };
+            self.follow(pid, environment, probe, until).await
+        };
+        tokio::select! { message = readiness => message, message = liveness => message }
+    }
+
+    /// Looks at the container again and again, and hands on every verdict that enough looks agree on.
+    async fn follow<T>(
+        &self,
+        pid: u32,
+        environment: &Environment,
+        probe: &Probe,
+        verdict: impl Fn(Result<(), String>) -> ControlFlow<T>,
+    ) -> T {
+        let seconds = |value: Option<i32>, default: u64| {
+            Duration::from_secs(
+                value
+                    .and_then(|it| u64::try_from(it).ok())
+                    .unwrap_or(default),
+            )
+        };
+        sleep(seconds(probe.initial_delay_seconds, 0)).await;
+        let (mut good, mut bad) = (0, 0);
+        loop {
+            let next = Instant::now() + seconds(probe.period_seconds, 10);
+            let looked = timeout(
+                seconds(probe.timeout_seconds, 1),
+                self.look(pid, environment, probe),
+            );
+            let result = looked.await.unwrap_or_else(|_| Err("timed out".to_owned()));
+            (good, bad) = match result {
+                Ok(()) => (good + 1, 0),
+                Err(_) => (0, bad + 1),
+            };
+            let agreed = good >= probe.success_threshold.unwrap_or(1)
+                || bad >= probe.failure_threshold.unwrap_or(3);
+            if agreed && let ControlFlow::Break(end) = verdict(result) {
+                return end;
+            }
+            sleep_until(next).await;
+        }
+    }
+
+    async fn look(&self, pid: u32, environment: &Environment, probe: &Probe) -> Result<(), String> {
+        let network = &self.body.network;
+        if let Some(action) = &probe.http_get {
+            probe::http(network, &self.spec, action).await
+        } else if let Some(action) = &probe.tcp_socket {
+            let port = probe::port(&self.spec, &action.port);
+            let connected = probe::connect(network, action.host.as_deref(), port).await;
+            connected.map(drop)
+        } else if let Some(action) = &probe.exec {
+            let command = action.command.clone().unwrap_or_default();
+            match self.exec(pid, environment, &command).await {
+                Some(0) => Ok(()),
+                code => Err(format!("{command:?} ended with {code:?}")),
+            }
+        } else {
+            Err("the probe has no action".to_owned())
+        }
+    }
+
+    /// Runs a command in the container; dropped before it ends, the command ends by itself or with the pod.
+    async fn exec(&self, pid: u32, environment: &Environment, command: &[String]) -> Option<i32> {
+        let identity = Identity::of(&self.body.pod, &self.spec).ok()?;
+        let name = format!("{}.exec-{}", self.spec.name, self.body.host.next_number());
+        let log = self.log();
+        let script = exec_script(&name, pid, &identity, environment, command, &log);
+        let process = self.body.sandbox.run(&name, &script).ok()?;
+        process.exited.await.ok()
+    }
+
+    /// Runs the hook, asks the program to end, and ends it when time is up.
+    async fn terminate(
+        &self,
+        pid: u32,
+        environment: &Environment,
+        deadline: Instant,
+        exited: &mut oneshot::Receiver<i32>,
+    ) -> i32 {
+        let hook = self
+            .spec
+            .lifecycle
+            .as_ref()
+            .and_then(|it| it.pre_stop.as_ref());
+        if let Some(hook) = hook {
+            let _ = timeout_at(deadline, self.hook(pid, environment, hook)).await;
+        }
+        let lifecycle = self.spec.lifecycle.as_ref();
+        let signal = lifecycle.and_then(|it| it.stop_signal.as_deref());
+        let signal = signal.unwrap_or("SIGTERM").trim_start_matches("SIG");
+        let _ = self.body.sandbox.signal(pid, signal);
+        let deadline = deadline.max(Instant::now() + LAST_WORDS);
+        if let Ok(code) = timeout_at(deadline, &mut *exited).await {
+            return code.unwrap_or(137);
+        }
+        let _ = self.body.sandbox.signal(pid, "KILL");
+        exited.await.unwrap_or(137)
+    }
+
+    async fn hook(&self, pid: u32, environment: &Environment, hook: &LifecycleHandler) {
+        if let Some(pause) = &hook.sleep {
+            sleep(Duration::from_secs(
+                u64::try_from(pause.seconds).unwrap_or(0),
+            ))
+            .await;
+        } else if let Some(action) = &hook.exec {
+            let command = action.command.clone().unwrap_or_default();
+            self.exec(pid, environment, &command).await;
+        } else if let Some(action) = &hook.http_get {
+            let _ = probe::http(&self.body.network, &self.spec, action).await;
+        }
+    }
+
+    fn seen(&self, change: impl FnOnce(&mut Seen)) {
+        self.body.facts.send_if_modified(|facts| {
+            let Some(seen) = facts.container(&self.spec.name) else {
+                return false;
+            };
+            let before = seen.clone();
+            change(seen);
+            *seen != before
+        });
+    }
+
+    fn log(&self) -> PathBuf {
+        self.body.host.log(&self.body.pod, &self.spec.name)
+    }
+
+    fn last_lines(&self) -> String {
+        crate::host::tail(&self.log())
+    }
+
+    async fn stopped_within(&self, time: Duration) -> bool {
+        timeout(time, stopped(&mut self.stop.clone())).await.is_ok()
+    }
+}
+
+/// Resolves with the deadline once somebody wants the container gone.
+async fn stopped(stop: &mut watch::Receiver<Option<Instant>>) -> Instant {
+    match stop.wait_for(Option::is_some).await {
+        Ok(deadline) => deadline.unwrap_or_else(Instant::now),
+        Err(_) => Instant::now(),
+    }
+}
+
+/// What would be needed to run the container as it is meant, and is not here.
+fn unsupported(container: &Container) -> Option<&'static str> {
+    let probes = [
+        &container.startup_probe,
+        &container.readiness_probe,
+        &container.liveness_probe,
+    ];
+    if probes
+        .into_iter()
+        .flatten()
+        .any(|probe| probe.grpc.is_some())
+    {
+        return Some("gRPC probes");
+    }
+    let lifecycle = container.lifecycle.as_ref();
+    lifecycle
+        .and_then(|it| it.post_start.as_ref())
+        .map(|_| "postStart hooks")
+}
+
+/// How a container of this kind is treated when it ends.
+pub(super) fn restart_policy(pod: &Pod, kind: Kind) -> Restart {
+    let policy = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.restart_policy.as_deref());
+    match (kind, policy) {
+        (Kind::Sidecar, _) | (Kind::Main, None | Some("Always")) => Restart::Always,
+        (_, Some("Never")) => Restart::Never,
+        (Kind::Init | Kind::Main, _) => Restart::OnFailure,
+    }
+}
