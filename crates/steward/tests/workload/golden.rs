@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::stage::{endpoint, everything, inputs, inputs_with_override, observed, plane};
 
-fn text(objects: &Objects) -> String {
+pub(crate) fn text(objects: &Objects) -> String {
     // No `..`: a new kind must be shown here.
     let Objects {
         config_maps,

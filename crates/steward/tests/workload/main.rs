@@ -7,6 +7,7 @@
     reason = "a test fails where it stands"
 )]
 
+mod accepted;
 mod flags;
 mod golden;
 mod stage;
