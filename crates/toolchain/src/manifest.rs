@@ -350,6 +350,11 @@ mod tests {
                 "kube-apiserver",
                 "kube-controller-manager",
                 "kubectl",
+                "kube-scheduler",
+                "kubeadm",
+                "kube-apiserver",
+                "kube-controller-manager",
+                "kube-scheduler",
                 "etcd",
                 "cluster-api-manifests"
             ]

@@ -14,7 +14,6 @@ use kube::{
     Api, ResourceExt as _,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
 };
-use serde_json::json;
 use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout},
@@ -27,7 +26,7 @@ use super::{
     network::{Network, dial_host, forward, listen_host},
     sandbox::Sandbox,
     sources::{Refusal, Sources},
-    status::{Facts, Kind, kind_of_init},
+    status::{self, Facts, Kind, kind_of_init},
     volumes,
 };
 
@@ -96,7 +95,7 @@ async fn report(host: Arc<Host>, pod: Pod, mut facts: watch::Receiver<Facts>) {
     loop {
         let status = facts.borrow_and_update().status(&before, Timestamp::now());
         if status != before {
-            let patch = json!({ "metadata": { "uid": pod.uid() }, "status": status });
+            let patch = status::patch(&pod, &status);
             let params = PatchParams::default();
             let written = api
                 .patch_status(&pod.name_any(), &params, &Patch::Strategic(patch))

@@ -15,11 +15,13 @@
 mod addresses;
 mod agent;
 mod balancer;
+mod checks;
 mod container;
 mod environment;
 mod image;
 mod life;
 mod network;
+mod options;
 mod probe;
 mod sandbox;
 mod sources;
@@ -51,6 +53,7 @@ use kube::{
 use serde_json::json;
 use tokio::{net::TcpStream, runtime::Runtime};
 
+pub use self::options::PodOptions;
 use self::{
     addresses::Addresses,
     agent::View,
@@ -89,58 +92,6 @@ pub enum Error {
     /// The server refused the node.
     #[error("could not write the node {NODE}")]
     Node(#[source] Box<kube::Error>),
-}
-
-/// How pods are run.
-#[derive(Clone, Debug)]
-pub struct PodOptions {
-    reach: Vec<u16>,
-    back_off: Duration,
-    load_balancer_class: Option<String>,
-    load_balancer_domain: Option<String>,
-}
-
-impl Default for PodOptions {
-    fn default() -> Self {
-        Self {
-            reach: Vec::new(),
-            back_off: Duration::from_secs(10),
-            load_balancer_class: None,
-            load_balancer_domain: None,
-        }
-    }
-}
-
-impl PodOptions {
-    /// Lets pods reach this port of 127.0.0.1, under the same address: a data store, say.
-    #[must_use]
-    pub fn reach(mut self, port: u16) -> Self {
-        self.reach.push(port);
-        self
-    }
-
-    /// The first wait before a container that crashed again is restarted; a kubelet's 10 seconds unless said
-    /// otherwise. It doubles with every crash.
-    #[must_use]
-    pub fn back_off(mut self, first: Duration) -> Self {
-        self.back_off = first;
-        self
-    }
-
-    /// Serves only Services of this load-balancer class; otherwise all are served.
-    #[must_use]
-    pub fn load_balancer_class(mut self, class: impl Into<String>) -> Self {
-        self.load_balancer_class = Some(class.into());
-        self
-    }
-
-    /// Publishes load balancers by a name below this domain instead of by their address;
-    /// [`Pods::resolve`] knows the address.
-    #[must_use]
-    pub fn load_balancer_domain(mut self, domain: impl Into<String>) -> Self {
-        self.load_balancer_domain = Some(domain.into());
-        self
-    }
 }
 
 /// A pod whose namespaces are there.

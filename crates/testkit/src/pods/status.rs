@@ -10,6 +10,8 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::Time,
 };
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
 
 /// What a container is to its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,6 +207,19 @@ impl Facts {
             ..PodStatus::default()
         }
     }
+}
+
+/// The strategic patch that makes a pod's status this one; conditions of others stay.
+pub(super) fn patch(pod: &Pod, status: &PodStatus) -> Value {
+    let mut status = serde_json::to_value(status).unwrap_or_default();
+    let conditions = status["conditions"].as_array_mut();
+    for condition in conditions.into_iter().flatten() {
+        // What is left out of a patch stays: the reason of another time.
+        if condition["reason"].is_null() {
+            condition["reason"] = Value::Null;
+        }
+    }
+    json!({ "metadata": { "uid": pod.uid() }, "status": status })
 }
 
 /// Whether an init container is one that stays.

@@ -1,23 +1,17 @@
-//! Pods that run, Deployments that roll out, and load balancers that carry.
+//! What the tests of this folder share.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a test fails where it stands, and its tasks end with it"
-)]
-
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use butler_testkit::{Namespace, Options, PodOptions, Pods, Server, wait_for};
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{Pod, Service},
 };
-use kube::{Api, ResourceExt as _, api::ListParams};
+use kube::{Api, api::ListParams};
 
-const LONG: Duration = Duration::from_mins(1);
+pub(crate) const LONG: Duration = Duration::from_mins(1);
 
-async fn world(options: PodOptions) -> (Server, Pods, Namespace) {
+pub(crate) async fn world(options: PodOptions) -> (Server, Pods, Namespace) {
     let server = Server::start(Options::default().with_controller_manager())
         .await
         .unwrap();
@@ -27,7 +21,7 @@ async fn world(options: PodOptions) -> (Server, Pods, Namespace) {
 }
 
 /// etcd as a Deployment with a probe, and a load balancer in front of it.
-fn store(replicas: i32, round: &str) -> String {
+pub(crate) fn store(replicas: i32, round: &str) -> String {
     format!(
         "
 apiVersion: apps/v1
@@ -75,7 +69,7 @@ spec:
     )
 }
 
-async fn rolled_out(ns: &Namespace, name: &str) -> Deployment {
+pub(crate) async fn rolled_out(ns: &Namespace, name: &str) -> Deployment {
     let deployments: Api<Deployment> = ns.api();
     wait_for(&deployments, name, "its new pods to be ready", LONG, |it| {
         let replicas = it.spec.as_ref().and_then(|spec| spec.replicas);
@@ -90,7 +84,7 @@ async fn rolled_out(ns: &Namespace, name: &str) -> Deployment {
     .await
 }
 
-async fn load_balancer(ns: &Namespace, name: &str) -> String {
+pub(crate) async fn load_balancer(ns: &Namespace, name: &str) -> String {
     let services: Api<Service> = ns.api();
     let address = |service: &Service| {
         let ingress = service
@@ -110,7 +104,7 @@ async fn load_balancer(ns: &Namespace, name: &str) -> String {
 }
 
 /// Asks for a page with a connection of its own; says what went wrong.
-async fn get(address: &str, port: u16, path: &str) -> Result<String, String> {
+pub(crate) async fn get(address: &str, port: u16, path: &str) -> Result<String, String> {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let asked = async {
         let mut stream = tokio::net::TcpStream::connect((address, port)).await?;
@@ -130,22 +124,31 @@ async fn get(address: &str, port: u16, path: &str) -> Result<String, String> {
     }
 }
 
-#[tokio::test]
-async fn a_deployment_becomes_ready_and_is_reached_by_pod_and_load_balancer() {
-    let (_server, pods, ns) = world(PodOptions::default()).await;
-    let began = Instant::now();
-    ns.apply_yaml(&store(1, "one")).await;
-    rolled_out(&ns, "store").await;
-    println!("rolled out after {:?}", began.elapsed());
-    let list: Api<Pod> = ns.api();
-    let list = list.list(&ListParams::default()).await.unwrap();
-    let [pod] = list.items.as_slice() else {
-        panic!("one pod, not {}", list.items.len());
-    };
-    let address = pod.status.as_ref().unwrap().pod_ip.clone().unwrap();
-    get(&address, 2379, "/version").await.unwrap();
-    let address = load_balancer(&ns, "store").await;
-    get(&address, 2379, "/version").await.unwrap();
-    let logs = pods.logs(&ns, &pod.name_any(), "etcd");
-    assert!(logs.contains("ready to serve client requests"), "{logs}");
+/// The pods of a namespace.
+pub(crate) async fn list(ns: &Namespace) -> Vec<Pod> {
+    let pods: Api<Pod> = ns.api();
+    pods.list(&ListParams::default()).await.unwrap().items
+}
+
+/// The state of a container, as far as it is known.
+pub(crate) fn container(
+    pod: &Pod,
+    name: &str,
+) -> Option<k8s_openapi::api::core::v1::ContainerStatus> {
+    let status = pod.status.as_ref()?;
+    let inits = status.init_container_statuses.iter().flatten();
+    let mut all = inits.chain(status.container_statuses.iter().flatten());
+    all.find(|container| container.name == name).cloned()
+}
+
+/// Waits until something holds that nothing can be watched for.
+pub(crate) async fn until(what: &str, done: impl Fn() -> bool) {
+    let deadline = tokio::time::Instant::now() + LONG;
+    while !done() {
+        assert!(
+            tokio::time::Instant::now() < deadline,
+            "waited {LONG:?} for {what}"
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
