@@ -21,7 +21,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
     runtime::watcher,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 const TEAM: &str = "
 apiVersion: butler.butlerlabs.dev/v1alpha1
@@ -93,9 +93,11 @@ impl Scenario for Serving {
         1
     }
 
-    // It has the owner's UID in it.
-    fn ignored_annotations(&self) -> &'static [&'static str] {
-        &["butler.butlerlabs.dev/plan-hash"]
+    // The hash has the owner's UID in it.
+    fn simplify(&self, object: &mut Value) {
+        if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+            annotations.remove("butler.butlerlabs.dev/plan-hash");
+        }
     }
 }
 
@@ -219,8 +221,8 @@ spec: {multiTenancy: {mode: Optional}, defaultNamespace: NAME}
         std::time::Duration::from_millis(900)
     }
 
-    fn ignored_annotations(&self) -> &'static [&'static str] {
-        Serving.ignored_annotations()
+    fn simplify(&self, object: &mut Value) {
+        Serving.simplify(object);
     }
 }
 

@@ -7,6 +7,8 @@
     reason = "a test fails where it stands"
 )]
 
+mod faults;
+mod serving;
 mod stage;
 
 use butler_api::steward::{DataStore, TenantControlPlane};
@@ -125,11 +127,20 @@ async fn nothing_is_written_while_pods_never_become_ready_nor_after_a_restart() 
     .await;
     stage::give_address(&home, "blue", "127.0.0.77").await;
     let planes = home.api::<TenantControlPlane>();
-    wait_for(&planes, "blue", "a pod that is not there", PATIENCE, |plane| {
-        let resources = plane.status.as_ref().and_then(|status| status.kubernetes_resources.as_ref());
-        let deployment = resources.and_then(|resources| resources.deployment.as_ref());
-        deployment.is_some_and(|deployment| deployment.unavailable_replicas == Some(1))
-    })
+    wait_for(
+        &planes,
+        "blue",
+        "a pod that is not there",
+        PATIENCE,
+        |plane| {
+            let resources = plane
+                .status
+                .as_ref()
+                .and_then(|status| status.kubernetes_resources.as_ref());
+            let deployment = resources.and_then(|resources| resources.deployment.as_ref());
+            deployment.is_some_and(|deployment| deployment.unavailable_replicas == Some(1))
+        },
+    )
     .await;
     drop(steward);
     let mark = server.mark().await;

@@ -3,6 +3,7 @@
 use std::pin::{Pin, pin};
 
 use kube::{Client, discovery::ApiResource};
+use serde_json::Value;
 use tokio::time::{Duration, Instant, timeout};
 
 use super::{
@@ -104,9 +105,9 @@ impl<'a, S: Scenario> Bench<'a, S> {
     }
 
     async fn read(&self, world: &World) -> Result<State, String> {
-        let ignored = self.scenario.ignored_annotations();
+        let simplify = |object: &mut Value| self.scenario.simplify(object);
         let world = world.namespace().name();
-        let state = state::read(&self.client, &self.resources, world, ignored).await;
+        let state = state::read(&self.client, &self.resources, world, simplify).await;
         state.map_err(|error| chain(&error))
     }
 }

@@ -35,7 +35,7 @@ pub(super) async fn read(
     client: &Client,
     resources: &[ApiResource],
     world: &str,
-    ignored_annotations: &[&str],
+    simplify: impl Fn(&mut Value),
 ) -> Result<State, kube::Error> {
     let mut objects = Vec::new();
     for resource in resources {
@@ -46,9 +46,7 @@ pub(super) async fn read(
             if belongs.iter().any(|name| name.contains(world)) {
                 let mut value = serde_json::to_value(&object).map_err(kube::Error::SerdeError)?;
                 value["kind"] = json!(resource.kind);
-                if let Some(held) = value["metadata"]["annotations"].as_object_mut() {
-                    held.retain(|key, _| !ignored_annotations.contains(&key.as_str()));
-                }
+                simplify(&mut value);
                 objects.push(value);
             }
         }

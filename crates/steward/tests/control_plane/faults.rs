@@ -1,0 +1,221 @@
+//! The flows of a control plane, disturbed at every write.
+
+use butler_api::steward::TenantControlPlane;
+use butler_testkit::{
+    PATIENCE, Scenario, World, at_every_write,
+    etcd::TlsEtcd,
+    faults::{Fault, Refusal},
+    wait_for,
+};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+use crate::stage;
+
+/// A control plane is made.
+struct Making;
+
+/// Removes what earlier runs left, so that each Steward has one control plane to look after.
+async fn clear(world: &World) {
+    let client = world.server().client();
+    let all: Api<TenantControlPlane> = Api::all(client.clone());
+    for plane in all.list(&ListParams::default()).await.expect("a list") {
+        let api: Api<TenantControlPlane> =
+            Api::namespaced(client.clone(), &plane.namespace().unwrap_or_default());
+        let release = json!({"metadata": {"finalizers": null}});
+        let params = PatchParams::default();
+        // It may be going just now.
+        let _ = api
+            .patch(&plane.name_any(), &params, &Patch::Merge(&release))
+            .await;
+        let _ = api
+            .delete(&plane.name_any(), &DeleteParams::default())
+            .await;
+    }
+}
+
+impl Scenario for Making {
+    async fn set_up(&self, world: &World) {
+        clear(world).await;
+        world
+            .namespace()
+            .apply_yaml(&stage::control_plane("blue", ""))
+            .await;
+    }
+
+    async fn controller(&self, client: Client, _: &World) {
+        stage::work(client).await;
+    }
+
+    async fn user(&self, world: &World) {
+        let home = world.namespace();
+        wait_for(
+            &home.api::<Service>(),
+            "blue",
+            "its Service",
+            PATIENCE,
+            |_| true,
+        )
+        .await;
+        stage::give_address(home, "blue", "127.0.0.77").await;
+    }
+
+    async fn settled(&self, world: &World) -> Result<(), String> {
+        let home = world.namespace();
+        let plane = home
+            .api::<TenantControlPlane>()
+            .get("blue")
+            .await
+            .map_err(|error| error.to_string())?;
+        let status = plane.status.unwrap_or_default();
+        let resources = status.kubernetes_resources.clone().unwrap_or_default();
+        let deployment = resources.deployment.unwrap_or_default();
+        let live = home
+            .api::<Deployment>()
+            .get_opt("blue")
+            .await
+            .map_err(|error| error.to_string())?;
+        let live = live.and_then(|live| live.status).unwrap_or_default();
+        if deployment.unavailable_replicas != Some(1)
+            || deployment.observed_generation != live.observed_generation
+        {
+            return Err(format!("{:?}", status.conditions));
+        }
+        Ok(())
+    }
+
+    fn kinds(&self) -> Vec<(&'static str, &'static str)> {
+        vec![
+            ("steward.butlerlabs.dev/v1alpha1", "TenantControlPlane"),
+            ("v1", "Secret"),
+            ("v1", "Service"),
+            ("apps/v1", "Deployment"),
+        ]
+    }
+
+    // Keys and what is made from them are different each time.
+    fn simplify(&self, object: &mut Value) {
+        hide(object);
+        for field in ["clusterIP", "clusterIPs"] {
+            if let Some(spec) = object["spec"].as_object_mut() {
+                spec.remove(field);
+            }
+        }
+        for port in object["spec"]["ports"].as_array_mut().into_iter().flatten() {
+            port["nodePort"] = Value::Null;
+        }
+    }
+
+    // Losing an answer and sending twice are tried on the kit itself; here every run takes seconds.
+    fn faults(&self) -> Vec<Fault> {
+        vec![
+            Fault::CrashAfter,
+            Fault::Refuse(Refusal::Conflict),
+            Fault::Stale(self.quiet() / 2),
+        ]
+    }
+
+    // Steward looks after the whole server.
+    fn parallel(&self) -> usize {
+        1
+    }
+}
+
+/// Replaces hashes and bytes wherever they stand.
+fn hide(value: &mut Value) {
+    match value {
+        Value::String(text) if text.len() > 15 && text.chars().all(|c| c.is_ascii_hexdigit()) => {
+            "a hash".clone_into(text);
+        }
+        Value::Object(fields) => {
+            if let Some(data) = fields.get_mut("data").and_then(Value::as_object_mut) {
+                data.values_mut()
+                    .for_each(|bytes| *bytes = Value::from("bytes"));
+            }
+            fields.values_mut().for_each(hide);
+        }
+        Value::Array(items) => items.iter_mut().for_each(hide),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// A control plane is deleted.
+struct Ending;
+
+impl Scenario for Ending {
+    async fn set_up(&self, world: &World) {
+        let _steward = stage::steward(world.server());
+        Making.set_up(world).await;
+        Making.user(world).await;
+        let home = world.namespace();
+        wait_for(
+            &home.api::<Deployment>(),
+            "blue",
+            "its pods",
+            PATIENCE,
+            |_| true,
+        )
+        .await;
+    }
+
+    async fn controller(&self, client: Client, _: &World) {
+        stage::work(client).await;
+    }
+
+    async fn user(&self, world: &World) {
+        let planes = world.namespace().api::<TenantControlPlane>();
+        planes
+            .delete("blue", &DeleteParams::default())
+            .await
+            .expect("a user deletes it");
+    }
+
+    async fn settled(&self, world: &World) -> Result<(), String> {
+        let planes = world.namespace().api::<TenantControlPlane>();
+        match planes
+            .get_opt("blue")
+            .await
+            .map_err(|error| error.to_string())?
+        {
+            None => Ok(()),
+            Some(plane) => Err(format!(
+                "still there: {:?}",
+                plane.status.map(|status| status.conditions)
+            )),
+        }
+    }
+
+    fn kinds(&self) -> Vec<(&'static str, &'static str)> {
+        vec![("steward.butlerlabs.dev/v1alpha1", "TenantControlPlane")]
+    }
+
+    fn faults(&self) -> Vec<Fault> {
+        Making.faults()
+    }
+
+    fn parallel(&self) -> usize {
+        1
+    }
+}
+
+#[tokio::test]
+async fn a_control_plane_ends_up_the_same_whatever_goes_wrong() {
+    let (server, etcd) = (crate::server().await, TlsEtcd::start().await.unwrap());
+    stage::store(&server, "default", &etcd).await;
+    let summary = at_every_write(&server, &Making).await;
+    println!("{summary:?}");
+    assert!(summary.writes >= 14, "{summary:?}");
+}
+
+#[tokio::test]
+async fn a_control_plane_is_gone_whatever_goes_wrong() {
+    let (server, etcd) = (crate::server().await, TlsEtcd::start().await.unwrap());
+    stage::store(&server, "default", &etcd).await;
+    let summary = at_every_write(&server, &Ending).await;
+    println!("{summary:?}");
+    assert!(summary.writes >= 2, "{summary:?}");
+}

@@ -1,0 +1,130 @@
+//! Control planes that serve: real API servers, controller managers and schedulers in pods, reached through a
+//! load balancer with the kubeconfig that people get.
+
+use std::{fs, time::Duration};
+
+use butler_api::steward::TenantControlPlane;
+use butler_testkit::{
+    Namespace, PATIENCE, Server,
+    etcd::TlsEtcd,
+    pods::{PodOptions, Pods},
+    wait_for, wait_for_condition,
+};
+use k8s_openapi::api::core::v1::Secret;
+
+use crate::stage;
+
+/// A cold start of three components on a busy machine.
+const SOON: Duration = Duration::from_mins(2);
+
+struct Platform {
+    server: Server,
+    home: Namespace,
+    _pods: Pods,
+    _steward: butler_runtime::task::Task,
+    _etcd: TlsEtcd,
+}
+
+async fn platform() -> Platform {
+    let (server, etcd) = (crate::server().await, TlsEtcd::start().await.unwrap());
+    let port = etcd.endpoint().rsplit(':').next().unwrap().parse().unwrap();
+    let pods = Pods::start(&server, PodOptions::default().reach(port)).await.unwrap();
+    let home = server.namespace("tenants").await;
+    let steward = stage::steward(&server);
+    stage::store(&server, "default", &etcd).await;
+    Platform { server, home, _pods: pods, _steward: steward, _etcd: etcd }
+}
+
+async fn is_ready(home: &Namespace, name: &str) -> TenantControlPlane {
+    let planes = home.api::<TenantControlPlane>();
+    wait_for(&planes, name, "condition Ready=True", SOON, |plane| {
+        let conditions = plane.status.iter().flat_map(|status| &status.conditions);
+        conditions.into_iter().any(|held| held.type_ == "Ready" && held.status == "True")
+    })
+    .await
+}
+
+/// Runs the real kubectl with the kubeconfig that people get.
+async fn kubectl(platform: &Platform, name: &str, arguments: &[&str]) -> String {
+    let secret: Secret = platform.home.get(&format!("{name}-admin-kubeconfig")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("admin.conf");
+    fs::write(&file, &secret.data.unwrap()["admin.conf"].0).unwrap();
+    let kubeconfig = format!("--kubeconfig={}", file.display());
+    let arguments = [&[kubeconfig.as_str()], arguments].concat();
+    let output = platform.server.try_kubectl(&arguments, "").await;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[tokio::test]
+async fn a_control_plane_serves_its_people_and_tells_nodes_how_to_join() {
+    let platform = platform().await;
+    platform
+        .home
+        .apply_yaml(&stage::control_plane("blue", "addons: {coreDNS: {}, kubeProxy: {}}"))
+        .await;
+    let plane = is_ready(&platform.home, "blue").await;
+    let resources = plane.status.unwrap().kubernetes_resources.unwrap();
+    assert_eq!(resources.version.unwrap().version.as_deref(), Some("v1.35.4"));
+
+    assert!(kubectl(&platform, "blue", &["version"]).await.contains("Server Version: v1.35.4"));
+    let left = ["get", "-o", "name", "-A", "configmaps,deployments,daemonsets"];
+    let left = kubectl(&platform, "blue", &left).await;
+    for object in ["configmap/kubeadm-config", "configmap/kubelet-config", "configmap/cluster-info",
+        "deployment.apps/coredns", "daemonset.apps/kube-proxy"]
+    {
+        assert!(left.contains(object), "{object} is missing in\n{left}");
+    }
+    // Its own controllers are at work: a namespace gets its default service account.
+    kubectl(&platform, "blue", &["create", "namespace", "mine"]).await;
+    let wait = ["wait", "serviceaccount/default", "-n", "mine", "--for=create", "--timeout=60s"];
+    kubectl(&platform, "blue", &wait).await;
+}
+
+#[tokio::test]
+async fn two_tenants_in_one_store_know_nothing_of_each_other_and_one_outlives_the_other() {
+    let platform = platform().await;
+    for name in ["blue", "green"] {
+        platform.home.apply_yaml(&stage::control_plane(name, "")).await;
+    }
+    for name in ["blue", "green"] {
+        is_ready(&platform.home, name).await;
+    }
+    kubectl(&platform, "blue", &["create", "namespace", "only-blue"]).await;
+    let green = kubectl(&platform, "green", &["get", "namespaces", "-o", "name"]).await;
+    assert!(!green.contains("only-blue"), "{green}");
+    let delete = ["delete", "tenantcontrolplane", "blue", "-n", platform.home.name(), "--timeout=90s"];
+    platform.server.kubectl(&delete).await;
+    let still = kubectl(&platform, "green", &["get", "namespaces", "-o", "name"]).await;
+    assert_eq!(still, green, "the other tenant is as it was");
+}
+
+#[tokio::test]
+async fn a_control_plane_sleeps_and_wakes_with_its_data() {
+    let platform = platform().await;
+    platform.home.apply_yaml(&stage::control_plane("blue", "")).await;
+    is_ready(&platform.home, "blue").await;
+    kubectl(&platform, "blue", &["create", "namespace", "kept"]).await;
+    let scale = |replicas: &'static str| {
+        let home = platform.home.name().to_owned();
+        let server = platform.server.clone();
+        async move {
+            server.kubectl(&["scale", "tcp/blue", "-n", &home, "--replicas", replicas]).await;
+        }
+    };
+    scale("0").await;
+    let planes = platform.home.api::<TenantControlPlane>();
+    wait_for(&planes, "blue", "state Sleeping", PATIENCE, |plane| {
+        let resources = plane.status.as_ref().and_then(|status| status.kubernetes_resources.as_ref());
+        let version = resources.and_then(|resources| resources.version.as_ref());
+        version.and_then(|version| version.status)
+            == Some(butler_api::steward::tenant_control_plane::status::State::Sleeping)
+    })
+    .await;
+    wait_for_condition(&planes, "blue", "WorkloadReady", "False").await;
+    scale("1").await;
+    is_ready(&platform.home, "blue").await;
+    let names = kubectl(&platform, "blue", &["get", "namespaces", "-o", "name"]).await;
+    assert!(names.contains("namespace/kept"), "{names}");
+}
