@@ -86,17 +86,14 @@ async fn apply(host: &Arc<Host>, held: &mut HashMap<String, Balanced>, service: 
     let uid = service.uid().unwrap_or_default();
     let balanced = held.entry(uid).or_default();
     let ours = is_ours(host, &spec);
-    if ours && balanced.address.is_none() {
-        let wanted = spec
-            .load_balancer_ip
-            .as_ref()
-            .and_then(|ip| ip.parse().ok());
+    let was_ours = balanced.address.is_some();
+    balanced.address = ours.then(|| {
+        let wanted = spec.load_balancer_ip.as_ref();
+        let wanted = wanted.and_then(|ip| ip.parse().ok());
         let wanted = wanted.filter(Ipv4Addr::is_loopback);
-        balanced.address = Some(wanted.unwrap_or_else(|| host.addresses.next_balancer()));
-    }
-    if !ours {
-        balanced.address = None;
-    }
+        let held = balanced.address.or(wanted);
+        held.unwrap_or_else(|| host.addresses.next_balancer())
+    });
     let wanted = entrances(host, service, &spec, balanced.address);
     balanced
         .entrances
@@ -120,7 +117,7 @@ async fn apply(host: &Arc<Host>, held: &mut HashMap<String, Balanced>, service: 
             }
         }
     }
-    if all_open && ours {
+    if all_open && (ours || was_ours) {
         publish(host, service, balanced.address).await;
     }
 }
@@ -225,12 +222,12 @@ fn choose(views: &BTreeMap<String, View>, route: &Route, turn: usize) -> Option<
     Some(((*uid).clone(), port))
 }
 
-/// Writes the address into the Service's status, unless it is there.
+/// Makes the Service's status say the address, or none, unless it does.
 async fn publish(host: &Host, service: &Service, address: Option<Ipv4Addr>) {
-    let Some(address) = address else { return };
-    let ingress = match &host.options.load_balancer_domain {
-        None => json!([{ "ip": address.to_string(), "ipMode": "VIP" }]),
-        Some(domain) => json!([{ "hostname": hostname(address, domain) }]),
+    let ingress = match (address, &host.options.load_balancer_domain) {
+        (None, _) => Value::Null,
+        (Some(address), None) => json!([{ "ip": address.to_string(), "ipMode": "VIP" }]),
+        (Some(address), Some(domain)) => json!([{ "hostname": hostname(address, domain) }]),
     };
     let status = service.status.as_ref();
     let held = status.and_then(|status| status.load_balancer.as_ref()?.ingress.as_ref());
@@ -261,4 +258,86 @@ fn hostname(address: Ipv4Addr, domain: &str) -> String {
 pub(super) fn resolve(hostname: &str, domain: &str) -> Option<Ipv4Addr> {
     let label = hostname.strip_suffix(domain)?.strip_suffix('.')?;
     label.strip_prefix("lb-")?.replace('-', ".").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn views(pods: &[(&str, bool, bool)]) -> BTreeMap<String, View> {
+        let view = |ready, terminating| View {
+            namespace: "ns".to_owned(),
+            labels: BTreeMap::from([("app".to_owned(), "it".to_owned())]),
+            ready,
+            terminating,
+            reachable: true,
+            ports: BTreeMap::from([("web".to_owned(), 80)]),
+        };
+        let pods = pods.iter();
+        pods.map(|(uid, ready, terminating)| ((*uid).to_owned(), view(*ready, *terminating)))
+            .collect()
+    }
+
+    fn route(publish_not_ready: bool) -> Route {
+        Route {
+            namespace: "ns".to_owned(),
+            selector: BTreeMap::from([("app".to_owned(), "it".to_owned())]),
+            target: IntOrString::String("web".to_owned()),
+            publish_not_ready,
+        }
+    }
+
+    fn chosen(pods: &[(&str, bool, bool)], route: &Route) -> Vec<String> {
+        let views = views(pods);
+        let turns = (0..4).filter_map(|turn| choose(&views, route, turn));
+        turns.map(|(uid, _)| uid).collect()
+    }
+
+    #[test]
+    fn ready_pods_take_turns_and_those_that_end_are_left_out() {
+        let pods = [
+            ("a", true, false),
+            ("b", true, true),
+            ("c", false, false),
+            ("d", true, false),
+        ];
+        assert_eq!(chosen(&pods, &route(false)), ["a", "d", "a", "d"]);
+    }
+
+    #[test]
+    fn pods_that_end_serve_when_there_are_no_others() {
+        let pods = [("a", true, true), ("b", false, false)];
+        assert_eq!(chosen(&pods, &route(false)), ["a"; 4]);
+        assert_eq!(chosen(&[("b", false, false)], &route(false)), [""; 0]);
+    }
+
+    #[test]
+    fn a_service_that_wants_pods_before_they_are_ready_gets_them() {
+        let pods = [("a", true, false), ("b", false, false)];
+        assert_eq!(chosen(&pods, &route(true)), ["a", "b", "a", "b"]);
+    }
+
+    #[test]
+    fn other_labels_namespaces_and_port_names_match_nothing() {
+        let pods = [("a", true, false)];
+        let mut elsewhere = route(false);
+        elsewhere.namespace = "other".to_owned();
+        let mut unlabelled = route(false);
+        unlabelled
+            .selector
+            .insert("tier".to_owned(), "x".to_owned());
+        let mut unnamed = route(false);
+        unnamed.target = IntOrString::String("ssh".to_owned());
+        for route in [elsewhere, unlabelled, unnamed] {
+            assert_eq!(chosen(&pods, &route), [""; 0], "{route:?}");
+        }
+    }
+
+    #[test]
+    fn a_published_name_leads_back_to_its_address() {
+        let address = Ipv4Addr::new(127, 33, 128, 1);
+        let name = hostname(address, "lb.test");
+        assert_eq!(resolve(&name, "lb.test"), Some(address));
+        assert_eq!(resolve("lb-127-33-128-1.other", "lb.test"), None);
+    }
 }

@@ -26,6 +26,9 @@ const RETRY: Duration = Duration::from_secs(2);
 const LONGEST_BACK_OFF: Duration = Duration::from_mins(5);
 const HEALTHY: Duration = Duration::from_mins(10);
 
+/// How much of a log goes into a status, as with a kubelet.
+const LONGEST_MESSAGE: usize = 2048;
+
 /// A running pod, as its containers see it.
 pub(super) struct Body {
     pub(super) host: Arc<Host>,
@@ -203,7 +206,9 @@ impl Unit {
     }
 
     fn last_lines(&self) -> String {
-        crate::host::tail(&self.log())
+        let tail = crate::host::tail(&self.log());
+        let skipped = tail.chars().count().saturating_sub(LONGEST_MESSAGE);
+        tail.chars().skip(skipped).collect()
     }
 
     async fn stopped_within(&self, time: Duration) -> bool {

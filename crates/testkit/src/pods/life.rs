@@ -190,7 +190,9 @@ async fn try_start(
     };
     let volumes = volumes::materialise(&sources, &folder.join("volumes")).await?;
     fs::create_dir_all(folder).map_err(Refusal::run("make the pod's folder"))?;
-    let started = Sandbox::start(folder, &pod.name_any()).await;
+    // The kernel takes no longer host name.
+    let hostname: String = pod.name_any().chars().take(63).collect();
+    let started = Sandbox::start(folder, &hostname).await;
     let (sandbox, namespace) = started.map_err(Refusal::run("make the pod's namespaces"))?;
     let sandbox = Arc::new(sandbox);
     let network = Network::new(address, namespace, host.doorman.clone());

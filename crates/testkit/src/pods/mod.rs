@@ -8,7 +8,7 @@
 //!
 //! Addresses of pods and load balancers are of 127.0.0.0/8, and a pod can reach nothing but itself and the ports
 //! of this machine that [`PodOptions::reach`] names. The API server accepts no such address in an
-//! `EndpointSlice`, so there are none; the load balancer looks at the Pods themselves.
+//! `EndpointSlice`, so these stay empty; the load balancer looks at the Pods themselves.
 //!
 //! Everything is gone when the value is dropped, or the process ends in whatever way.
 

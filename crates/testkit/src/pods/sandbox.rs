@@ -35,7 +35,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 /// when they are ready to become the program.
 const SCRIPT: &str = r#"
 ip link set lo up || exit 1
-echo "$2" >/proc/sys/kernel/hostname || exit 1
+hostname "$2" || exit 1
 cd "$1" || exit 1
 echo up
 while read -r order one two; do
@@ -102,7 +102,8 @@ impl Sandbox {
             let log = fs::read_to_string(folder.join("sandbox.log")).unwrap_or_default();
             return Err(io::Error::other(log.trim().to_owned()));
         }
-        tokio::spawn(listen(answers, Arc::clone(&sandbox.awaited)));
+        let awaited = Arc::clone(&sandbox.awaited);
+        tokio::spawn(listen(answers, awaited, folder.to_owned()));
         Ok((sandbox, File::open(namespace)?))
     }
 
@@ -156,7 +157,11 @@ impl Drop for Sandbox {
 }
 
 /// Hands what the shell says to whoever waits for it, until the shell is gone.
-async fn listen(mut lines: Lines<BufReader<pipe::Receiver>>, awaited: Arc<Awaited>) {
+async fn listen(
+    mut lines: Lines<BufReader<pipe::Receiver>>,
+    awaited: Arc<Awaited>,
+    folder: PathBuf,
+) {
     while let Ok(Some(line)) = lines.next_line().await {
         let mut words = line.split(' ');
         let (what, name, number) = (words.next(), words.next(), words.next());
@@ -171,6 +176,8 @@ async fn listen(mut lines: Lines<BufReader<pipe::Receiver>>, awaited: Arc<Awaite
             }
             ("exited", Ok(code)) => {
                 let exit = awaited.remove(name).map(|(_, exit)| exit);
+                // Probes run commands for ever: their scripts must not pile up.
+                let _ = fs::remove_file(folder.join(format!("{name}.sh")));
                 exit.map(|exit| exit.send(i32::try_from(code).unwrap_or(255)));
             }
             _ => {}

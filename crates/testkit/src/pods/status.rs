@@ -248,3 +248,85 @@ fn condition(name: &str, holds: bool, before: &PodStatus, now: Timestamp) -> Pod
         ..PodCondition::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod() -> Pod {
+        let spec = json!({
+            "initContainers": [{ "name": "once" }, { "name": "beside", "restartPolicy": "Always" }],
+            "containers": [{ "name": "main" }],
+        });
+        serde_json::from_value(json!({ "metadata": {}, "spec": spec })).unwrap()
+    }
+
+    fn facts() -> Facts {
+        Facts::of(&pod(), Ipv4Addr::LOCALHOST, Timestamp::UNIX_EPOCH)
+    }
+
+    fn ready(status: &PodStatus) -> &PodCondition {
+        let mut conditions = status.conditions.iter().flatten();
+        conditions
+            .find(|condition| condition.type_ == "Ready")
+            .unwrap()
+    }
+
+    fn start(facts: &mut Facts, name: &str) {
+        let seen = facts.container(name).unwrap();
+        seen.runs(0, Timestamp::UNIX_EPOCH);
+        (seen.started, seen.ready) = (true, true);
+    }
+
+    #[test]
+    fn a_pod_is_ready_when_its_sidecars_and_containers_are() {
+        let mut facts = facts();
+        let status = facts.status(&PodStatus::default(), Timestamp::UNIX_EPOCH);
+        assert_eq!(status.phase.as_deref(), Some("Pending"));
+        let once = facts.container("once").unwrap();
+        once.runs(0, Timestamp::UNIX_EPOCH);
+        once.ended(0, None, Timestamp::UNIX_EPOCH);
+        facts.initialized = true;
+        start(&mut facts, "main");
+        let status = facts.status(&PodStatus::default(), Timestamp::UNIX_EPOCH);
+        assert_eq!(status.phase.as_deref(), Some("Running"));
+        assert_eq!(ready(&status).status, "False");
+        start(&mut facts, "beside");
+        let status = facts.status(&PodStatus::default(), Timestamp::UNIX_EPOCH);
+        assert_eq!(ready(&status).status, "True");
+    }
+
+    #[test]
+    fn a_condition_that_stands_keeps_its_time_and_the_same_facts_the_same_status() {
+        let facts = facts();
+        let first = facts.status(&PodStatus::default(), Timestamp::UNIX_EPOCH);
+        let later = facts.status(&first, Timestamp::MAX);
+        assert_eq!(first, later);
+    }
+
+    #[test]
+    fn a_container_that_crashed_and_waits_remembers_how_it_ended() {
+        let mut facts = facts();
+        facts.initialized = true;
+        start(&mut facts, "main");
+        let main = facts.container("main").unwrap();
+        main.ended(2, None, Timestamp::UNIX_EPOCH);
+        main.waits("CrashLoopBackOff", "later");
+        let status = main.status();
+        let last = status.last_state.unwrap().terminated.unwrap();
+        assert_eq!((last.exit_code, status.ready), (2, false));
+        let status = facts.status(&PodStatus::default(), Timestamp::UNIX_EPOCH);
+        assert_eq!(status.phase.as_deref(), Some("Running"));
+    }
+
+    #[test]
+    fn a_patch_takes_reasons_away_that_no_longer_hold() {
+        let mut facts = facts();
+        facts.address = Some(Ipv4Addr::LOCALHOST);
+        let status = facts.status(&PodStatus::default(), Timestamp::UNIX_EPOCH);
+        let patch = patch(&pod(), &status);
+        let condition = patch["status"]["conditions"][0].as_object().unwrap();
+        assert_eq!(condition["status"], "True");
+        assert_eq!(condition.get("reason"), Some(&Value::Null));
+    }
+}
