@@ -112,15 +112,12 @@ impl Controller {
         raw: &TenantControlPlane,
         spec: &ControlPlane,
     ) -> Result<Option<String>, Error> {
-        let storage = raw
-            .status
-            .as_ref()
-            .and_then(|status| status.storage.as_ref());
-        let Some(name) = storage.and_then(|storage| storage.data_store_name.as_deref()) else {
-            // No store was ever reached.
-            return Ok(None);
-        };
+        let name = &self.store_name(raw, spec);
         let Some(store) = self.directory.get(name).and_then(|entry| entry.store) else {
+            if super::recorded(raw, name).is_none() {
+                // No place was ever reported in a store that cannot be used.
+                return Ok(None);
+            }
             return Ok(Some(format!(
                 "DataStore {name} cannot be used, so the tenant's data cannot be removed; bring it back, or set the annotation {}",
                 names::FORCE_DELETE
@@ -130,7 +127,9 @@ impl Controller {
             DeletionPolicy::Delete => Policy::Delete,
             DeletionPolicy::Retain => Policy::Retain,
         };
-        let removed = remove::remove(&store.session, &identity(raw, spec)?, policy, BUDGET).await?;
+        // Also where nothing was reported: a crash may have come between setting up and reporting.
+        let identity = identity(raw, spec, name)?;
+        let removed = remove::remove(&store.session, &identity, policy, BUDGET).await?;
         Ok((!removed.finished)
             .then(|| format!("deleted {} keys from DataStore {name} so far", removed.keys)))
     }

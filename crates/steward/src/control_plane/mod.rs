@@ -11,11 +11,14 @@ mod report;
 mod tenants;
 mod workload;
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use butler_api::steward::{
     TenantControlPlane,
-    tenant_control_plane::{TenantControlPlaneStatus, status::State},
+    tenant_control_plane::{
+        TenantControlPlaneStatus,
+        status::{State, StorageSetup},
+    },
 };
 use butler_pki::SecretKind;
 use butler_runtime::{
@@ -40,10 +43,15 @@ use crate::{
     data_store::{self, Directory, Store},
     endpoint::{self, Endpoint},
     names,
-    spec::{ControlPlane, validate},
+    spec::{AuditPolicy, ControlPlane, validate},
     store::{self, setup},
     workload::state::{self, Rollout},
 };
+
+/// How long a host name may take to resolve.
+const LOOKUP: Duration = Duration::from_secs(3);
+/// How soon something that no watch tells of, such as a host name, is asked for again.
+const ASK_AGAIN: Duration = Duration::from_secs(30);
 
 /// What the platform decides for all control planes.
 #[derive(Clone, Debug)]
@@ -128,7 +136,7 @@ impl Controller {
             return Ok(Wake::OnChange);
         };
         let Some(endpoint) = self.endpoint(spec, progress, facts).await? else {
-            return Ok(Wake::OnChange);
+            return Ok(Wake::After(ASK_AGAIN));
         };
         let certificates = self
             .certificates(raw, spec, &endpoint, &store, &identity, progress, facts)
@@ -189,8 +197,8 @@ impl Controller {
             progress.stopped(STAGE, "NamespaceNotAllowed", message);
             return Ok(None);
         }
-        let identity = identity(raw, spec)?;
-        if recorded_checksum(raw) != Some(identity.checksum()) {
+        let identity = identity(raw, spec, &name)?;
+        if recorded(raw, &name).and_then(|setup| setup.checksum) != Some(identity.checksum()) {
             setup::ensure(
                 &store.session,
                 &identity,
@@ -204,7 +212,7 @@ impl Controller {
     }
 
     /// What was recorded wins: data does not move because a default changed.
-    fn store_name(&self, raw: &TenantControlPlane, spec: &ControlPlane) -> String {
+    pub(super) fn store_name(&self, raw: &TenantControlPlane, spec: &ControlPlane) -> String {
         let recorded = raw
             .status
             .as_ref()
@@ -236,7 +244,10 @@ impl Controller {
             // Just made: its address is there already, the watch is only behind.
             None => self.read_service(spec).await?,
         };
-        let observed = live.as_ref().map(endpoint::Observed::of);
+        let mut observed = live.as_ref().map(endpoint::Observed::of);
+        if let Some(observed) = &mut observed {
+            observed.resolved = resolve_hostname(observed).await;
+        }
         facts.service = live;
         match endpoint::resolve(spec, observed.as_ref(), &self.settings.management_domain) {
             Ok(endpoint) => {
@@ -386,6 +397,12 @@ impl Reconciler for Controller {
                 return Ok(Wake::OnChange);
             }
         };
+        if let Some(field) = not_built(&spec) {
+            let message = format!("{field} is not supported yet; leave it out");
+            progress.stopped("SpecValid", "NotSupported", message);
+            self.report(&raw, held, progress).await?;
+            return Ok(Wake::OnChange);
+        }
         progress.passed("SpecValid", "Valid", "the spec can be carried out");
         let mut facts = Facts::default();
         let result = Box::pin(self.advance(&raw, &spec, &mut progress, &mut facts)).await;
@@ -403,21 +420,59 @@ impl Reconciler for Controller {
     }
 }
 
-/// The tenant's names in its store.
-fn identity(raw: &TenantControlPlane, spec: &ControlPlane) -> Result<store::Identity, Error> {
+/// A field that asks for something which no stage brings about: better refused than half there.
+fn not_built(spec: &ControlPlane) -> Option<&'static str> {
+    let audit = spec.audit.as_ref();
+    let fields = [
+        ("spec.addons.konnectivity", spec.konnectivity.is_some()),
+        ("spec.kubernetes.encryption", spec.encryption.is_some()),
+        (
+            "spec.dataStoreOverrides",
+            !spec.data_store.overrides.is_empty(),
+        ),
+        ("spec.writePermissions", spec.is_write_limited()),
+        (
+            "spec.kubernetes.audit.policyConfigMapRef",
+            audit.is_some_and(|audit| matches!(audit.policy, AuditPolicy::ConfigMap(_))),
+        ),
+        (
+            "spec.kubernetes.audit.webhookKubeconfigSecretRef",
+            audit.is_some_and(|audit| audit.webhook.is_some()),
+        ),
+    ];
+    fields
+        .into_iter()
+        .find(|(_, asked)| *asked)
+        .map(|(field, _)| field)
+}
+
+/// The addresses behind a load balancer's host name, in a fixed order; none while the name is not known.
+async fn resolve_hostname(observed: &endpoint::Observed) -> Vec<IpAddr> {
+    let Some(name) = observed.hostname() else {
+        return Vec::new();
+    };
+    let lookup = tokio::time::timeout(LOOKUP, tokio::net::lookup_host((name, 0))).await;
+    let Ok(Ok(found)) = lookup else {
+        return Vec::new();
+    };
+    let mut addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
+    addresses.sort();
+    addresses
+}
+
+/// The tenant's names in its store; those that were recorded count only for the store they were recorded in.
+fn identity(
+    raw: &TenantControlPlane,
+    spec: &ControlPlane,
+    store: &str,
+) -> Result<store::Identity, Error> {
     let identity = &spec.identity;
     let owner = store::Owner {
         namespace: identity.namespace.clone(),
         name: identity.name.clone(),
         uid: identity.uid.clone(),
     };
-    let storage = raw
-        .status
-        .as_ref()
-        .and_then(|status| status.storage.as_ref());
-    let setup = storage
-        .and_then(|storage| storage.setup.clone())
-        .unwrap_or_default();
+    let setup = recorded(raw, store).unwrap_or_default();
     let recorded = store::Chosen {
         schema: setup.schema,
         user: setup.user,
@@ -430,16 +485,11 @@ fn identity(raw: &TenantControlPlane, spec: &ControlPlane) -> Result<store::Iden
     found.map_err(|error| Error::Store(error.into()))
 }
 
-/// The checksum of the place that was set up, as it was reported.
-fn recorded_checksum(raw: &TenantControlPlane) -> Option<String> {
-    raw.status
-        .as_ref()?
-        .storage
-        .as_ref()?
-        .setup
-        .as_ref()?
-        .checksum
-        .clone()
+/// What was set up in this store, as it was reported.
+fn recorded(raw: &TenantControlPlane, store: &str) -> Option<StorageSetup> {
+    let storage = raw.status.as_ref()?.storage.as_ref()?;
+    let same = storage.data_store_name.as_deref() == Some(store);
+    storage.setup.clone().filter(|_| same)
 }
 
 /// The release that was reported as installed.

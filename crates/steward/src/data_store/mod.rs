@@ -17,9 +17,10 @@ use butler_runtime::{
     controller::{Reconciler, Wake},
     error::{ApiError, Classify, chain},
     status,
-    watch::Feed,
+    watch::{Change, Feed},
 };
 pub use directory::{Directory, Entry, Store};
+use futures::{StreamExt, future};
 use kube::{Client, ResourceExt, runtime::reflector::ObjectRef};
 use resolve::resolve;
 
@@ -36,7 +37,7 @@ pub struct Controller {
     pub(crate) applier: Applier,
     pub(crate) clock: SharedClock,
     pub(crate) directory: Arc<Directory>,
-    pub(crate) sessions: Sessions,
+    pub(crate) sessions: Arc<Sessions>,
     pub(crate) control_planes: Arc<Feed<TenantControlPlane>>,
 }
 
@@ -51,9 +52,21 @@ impl Controller {
             applier: Applier::new(client.clone(), names::FIELD_MANAGER),
             clock,
             directory,
-            sessions: Sessions::default(),
+            sessions: Arc::default(),
             control_planes,
         }
+    }
+
+    /// Forgets stores that are deleted, for as long as it is polled: a controller is not told of what is gone.
+    pub(crate) fn forget_gone(&self, stores: &Feed<DataStore>) -> impl Future<Output = ()> + use<> {
+        let (directory, sessions) = (Arc::clone(&self.directory), Arc::clone(&self.sessions));
+        stores.subscribe().for_each(move |change| {
+            if let Change::Gone(store) = change {
+                directory.forget(&store.name_any());
+                sessions.forget(&store.name_any());
+            }
+            future::ready(())
+        })
     }
 
     /// Reads the store's settings and asks it how it is.
@@ -110,10 +123,6 @@ impl Reconciler for Controller {
 
     async fn reconcile(&self, raw: Arc<DataStore>) -> Result<Wake, ApiError> {
         let name = raw.name_any();
-        if raw.metadata.deletion_timestamp.is_some() {
-            self.directory.forget(&name);
-            return Ok(Wake::OnChange);
-        }
         let entry = self.look(&raw).await;
         let verdict = condition(&entry.verdict);
         self.directory.put(&name, entry);

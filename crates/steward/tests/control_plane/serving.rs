@@ -4,6 +4,7 @@
 use std::{fs, time::Duration};
 
 use butler_api::steward::TenantControlPlane;
+use butler_runtime::task::Task;
 use butler_testkit::{
     Namespace, PATIENCE, Server,
     etcd::TlsEtcd,
@@ -11,6 +12,7 @@ use butler_testkit::{
     wait_for, wait_for_condition,
 };
 use k8s_openapi::api::core::v1::Secret;
+use tokio_util::sync::CancellationToken;
 
 use crate::stage;
 
@@ -21,25 +23,35 @@ struct Platform {
     server: Server,
     home: Namespace,
     _pods: Pods,
-    _steward: butler_runtime::task::Task,
+    _steward: Task,
     _etcd: TlsEtcd,
 }
 
 async fn platform() -> Platform {
     let (server, etcd) = (crate::server().await, TlsEtcd::start().await.unwrap());
     let port = etcd.endpoint().rsplit(':').next().unwrap().parse().unwrap();
-    let pods = Pods::start(&server, PodOptions::default().reach(port)).await.unwrap();
+    let pods = Pods::start(&server, PodOptions::default().reach(port))
+        .await
+        .unwrap();
     let home = server.namespace("tenants").await;
     let steward = stage::steward(&server);
     stage::store(&server, "default", &etcd).await;
-    Platform { server, home, _pods: pods, _steward: steward, _etcd: etcd }
+    Platform {
+        server,
+        home,
+        _pods: pods,
+        _steward: steward,
+        _etcd: etcd,
+    }
 }
 
 async fn is_ready(home: &Namespace, name: &str) -> TenantControlPlane {
     let planes = home.api::<TenantControlPlane>();
     wait_for(&planes, name, "condition Ready=True", SOON, |plane| {
         let conditions = plane.status.iter().flat_map(|status| &status.conditions);
-        conditions.into_iter().any(|held| held.type_ == "Ready" && held.status == "True")
+        conditions
+            .into_iter()
+            .any(|held| held.type_ == "Ready" && held.status == "True")
     })
     .await
 }
@@ -53,7 +65,11 @@ async fn kubectl(platform: &Platform, name: &str, arguments: &[&str]) -> String 
     let kubeconfig = format!("--kubeconfig={}", file.display());
     let arguments = [&[kubeconfig.as_str()], arguments].concat();
     let output = platform.server.try_kubectl(&arguments, "").await;
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -62,23 +78,50 @@ async fn a_control_plane_serves_its_people_and_tells_nodes_how_to_join() {
     let platform = platform().await;
     platform
         .home
-        .apply_yaml(&stage::control_plane("blue", "addons: {coreDNS: {}, kubeProxy: {}}"))
+        .apply_yaml(&stage::control_plane(
+            "blue",
+            "addons: {coreDNS: {}, kubeProxy: {}}",
+        ))
         .await;
     let plane = is_ready(&platform.home, "blue").await;
     let resources = plane.status.unwrap().kubernetes_resources.unwrap();
-    assert_eq!(resources.version.unwrap().version.as_deref(), Some("v1.35.4"));
+    assert_eq!(
+        resources.version.unwrap().version.as_deref(),
+        Some("v1.35.4")
+    );
 
-    assert!(kubectl(&platform, "blue", &["version"]).await.contains("Server Version: v1.35.4"));
-    let left = ["get", "-o", "name", "-A", "configmaps,deployments,daemonsets"];
+    assert!(
+        kubectl(&platform, "blue", &["version"])
+            .await
+            .contains("Server Version: v1.35.4")
+    );
+    let left = [
+        "get",
+        "-o",
+        "name",
+        "-A",
+        "configmaps,deployments,daemonsets",
+    ];
     let left = kubectl(&platform, "blue", &left).await;
-    for object in ["configmap/kubeadm-config", "configmap/kubelet-config", "configmap/cluster-info",
-        "deployment.apps/coredns", "daemonset.apps/kube-proxy"]
-    {
+    for object in [
+        "configmap/kubeadm-config",
+        "configmap/kubelet-config",
+        "configmap/cluster-info",
+        "deployment.apps/coredns",
+        "daemonset.apps/kube-proxy",
+    ] {
         assert!(left.contains(object), "{object} is missing in\n{left}");
     }
     // Its own controllers are at work: a namespace gets its default service account.
     kubectl(&platform, "blue", &["create", "namespace", "mine"]).await;
-    let wait = ["wait", "serviceaccount/default", "-n", "mine", "--for=create", "--timeout=60s"];
+    let wait = [
+        "wait",
+        "serviceaccount/default",
+        "-n",
+        "mine",
+        "--for=create",
+        "--timeout=60s",
+    ];
     kubectl(&platform, "blue", &wait).await;
 }
 
@@ -86,7 +129,10 @@ async fn a_control_plane_serves_its_people_and_tells_nodes_how_to_join() {
 async fn two_tenants_in_one_store_know_nothing_of_each_other_and_one_outlives_the_other() {
     let platform = platform().await;
     for name in ["blue", "green"] {
-        platform.home.apply_yaml(&stage::control_plane(name, "")).await;
+        platform
+            .home
+            .apply_yaml(&stage::control_plane(name, ""))
+            .await;
     }
     for name in ["blue", "green"] {
         is_ready(&platform.home, name).await;
@@ -94,7 +140,14 @@ async fn two_tenants_in_one_store_know_nothing_of_each_other_and_one_outlives_th
     kubectl(&platform, "blue", &["create", "namespace", "only-blue"]).await;
     let green = kubectl(&platform, "green", &["get", "namespaces", "-o", "name"]).await;
     assert!(!green.contains("only-blue"), "{green}");
-    let delete = ["delete", "tenantcontrolplane", "blue", "-n", platform.home.name(), "--timeout=90s"];
+    let delete = [
+        "delete",
+        "tenantcontrolplane",
+        "blue",
+        "-n",
+        platform.home.name(),
+        "--timeout=90s",
+    ];
     platform.server.kubectl(&delete).await;
     let still = kubectl(&platform, "green", &["get", "namespaces", "-o", "name"]).await;
     assert_eq!(still, green, "the other tenant is as it was");
@@ -103,20 +156,28 @@ async fn two_tenants_in_one_store_know_nothing_of_each_other_and_one_outlives_th
 #[tokio::test]
 async fn a_control_plane_sleeps_and_wakes_with_its_data() {
     let platform = platform().await;
-    platform.home.apply_yaml(&stage::control_plane("blue", "")).await;
+    platform
+        .home
+        .apply_yaml(&stage::control_plane("blue", ""))
+        .await;
     is_ready(&platform.home, "blue").await;
     kubectl(&platform, "blue", &["create", "namespace", "kept"]).await;
     let scale = |replicas: &'static str| {
         let home = platform.home.name().to_owned();
         let server = platform.server.clone();
         async move {
-            server.kubectl(&["scale", "tcp/blue", "-n", &home, "--replicas", replicas]).await;
+            server
+                .kubectl(&["scale", "tcp/blue", "-n", &home, "--replicas", replicas])
+                .await;
         }
     };
     scale("0").await;
     let planes = platform.home.api::<TenantControlPlane>();
     wait_for(&planes, "blue", "state Sleeping", PATIENCE, |plane| {
-        let resources = plane.status.as_ref().and_then(|status| status.kubernetes_resources.as_ref());
+        let resources = plane
+            .status
+            .as_ref()
+            .and_then(|status| status.kubernetes_resources.as_ref());
         let version = resources.and_then(|resources| resources.version.as_ref());
         version.and_then(|version| version.status)
             == Some(butler_api::steward::tenant_control_plane::status::State::Sleeping)
@@ -127,4 +188,137 @@ async fn a_control_plane_sleeps_and_wakes_with_its_data() {
     is_ready(&platform.home, "blue").await;
     let names = kubectl(&platform, "blue", &["get", "namespaces", "-o", "name"]).await;
     assert!(names.contains("namespace/kept"), "{names}");
+}
+
+/// Asks the API server ten times a second, on a new connection each time, until told to stop.
+struct Prober {
+    stop: CancellationToken,
+    work: Task<Probes>,
+}
+
+#[derive(Debug, Default)]
+struct Probes {
+    answered: usize,
+    failed: Vec<String>,
+}
+
+impl Prober {
+    fn start(endpoint: String) -> Self {
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let work = butler_runtime::task::spawn("prober", async move {
+            let mut probes = Probes::default();
+            let mut tick = tokio::time::interval(Duration::from_millis(100));
+            while !stopped.is_cancelled() {
+                tick.tick().await;
+                match ask(&endpoint).await {
+                    Ok(()) => probes.answered += 1,
+                    Err(error) => probes.failed.push(error),
+                }
+            }
+            probes
+        });
+        Self { stop, work }
+    }
+
+    async fn end(self) -> Probes {
+        self.stop.cancel();
+        self.work.join().await.expect("the prober ends in order")
+    }
+}
+
+/// One request to `/version`, which everybody may make.
+async fn ask(endpoint: &str) -> Result<(), String> {
+    let client = reqwest::Client::builder()
+        .tls_danger_accept_invalid_certs(true)
+        .timeout(Duration::from_secs(5))
+        .build()
+        .map_err(|error| error.to_string())?;
+    let answer = client
+        .get(format!("https://{endpoint}/version"))
+        .send()
+        .await;
+    let answer = answer.and_then(reqwest::Response::error_for_status);
+    answer.map(drop).map_err(|error| format!("{error:?}"))
+}
+
+#[tokio::test]
+async fn an_upgrade_and_a_renewal_fail_no_request() {
+    let platform = platform().await;
+    let old = stage::control_plane("blue", "").replace("v1.35.4", "v1.34.4");
+    platform.home.apply_yaml(&old).await;
+    let plane = is_ready(&platform.home, "blue").await;
+    let endpoint = plane.status.unwrap().control_plane_endpoint.unwrap();
+    let prober = Prober::start(endpoint);
+
+    platform
+        .home
+        .apply_yaml(&stage::control_plane("blue", ""))
+        .await;
+    installed(&platform.home, "v1.35.4").await;
+    let certificate = "blue-api-server-certificate";
+    let before: Secret = platform.home.get(certificate).await;
+    let rotate = [
+        "annotate",
+        "secret",
+        certificate,
+        "-n",
+        platform.home.name(),
+        "certs.steward.butlerlabs.dev/rotate=",
+    ];
+    platform.server.kubectl(&rotate).await;
+    // Nothing watches Secrets; the next look at the control plane notices.
+    let nudge = [
+        "annotate",
+        "tcp",
+        "blue",
+        "-n",
+        platform.home.name(),
+        "nudge=1",
+    ];
+    platform.server.kubectl(&nudge).await;
+    wait_for(
+        &platform.home.api::<Secret>(),
+        certificate,
+        "a new certificate",
+        SOON,
+        |secret| secret.data != before.data,
+    )
+    .await;
+    let deployments = platform
+        .home
+        .api::<k8s_openapi::api::apps::v1::Deployment>();
+    wait_for(&deployments, "blue", "a complete rollout", SOON, |live| {
+        butler_steward::workload::state::Rollout::of(live).progress
+            == butler_steward::workload::state::Progress::Complete
+    })
+    .await;
+    let probes = prober.end().await;
+    println!("{} answered", probes.answered);
+    assert!(
+        probes.failed.is_empty(),
+        "{} of {} failed: {:#?}",
+        probes.failed.len(),
+        probes.answered,
+        probes.failed
+    );
+}
+
+async fn installed(home: &Namespace, version: &str) {
+    let planes = home.api::<TenantControlPlane>();
+    wait_for(
+        &planes,
+        "blue",
+        &format!("version {version}"),
+        SOON,
+        |plane| {
+            let resources = plane
+                .status
+                .as_ref()
+                .and_then(|status| status.kubernetes_resources.as_ref());
+            let held = resources.and_then(|resources| resources.version.as_ref());
+            held.and_then(|held| held.version.as_deref()) == Some(version)
+        },
+    )
+    .await;
 }
