@@ -22,6 +22,7 @@ use butler_runtime::{
     controller::{self, Bounds},
     endpoints::Readiness,
     metrics::ReconcileMetrics,
+    task,
     watch::Feed,
 };
 pub use control_plane::{Reach, Settings};
@@ -116,6 +117,7 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
         Arc::clone(&directory),
         settings,
     );
+    let _forgetting = task::spawn("forget stores", stores.forget_gone(&feeds.stores));
     tokio::join!(
         controller::run(
             stores,
