@@ -7,7 +7,13 @@ use butler_runtime::{controller::Wake, error::ApiError, error::chain, finalizers
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, ResourceExt, api::DeleteParams};
 
-use super::{Controller, error::Error, identity, progress::Progress, report::Facts};
+use super::{
+    Controller,
+    error::Error,
+    progress::Progress,
+    report::Facts,
+    storing::{identity, recorded},
+};
 use crate::{
     names,
     spec::{ControlPlane, validate},
@@ -114,7 +120,7 @@ impl Controller {
     ) -> Result<Option<String>, Error> {
         let name = &self.store_name(raw, spec);
         let Some(store) = self.directory.get(name).and_then(|entry| entry.store) else {
-            if super::recorded(raw, name).is_none() {
+            if recorded(raw, name).is_none() {
                 // No place was ever reported in a store that cannot be used.
                 return Ok(None);
             }

@@ -7,19 +7,15 @@ mod certificates;
 mod ending;
 mod error;
 mod progress;
+mod reaching;
 mod report;
+mod storing;
 mod tenants;
 mod workload;
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use butler_api::steward::{
-    TenantControlPlane,
-    tenant_control_plane::{
-        TenantControlPlaneStatus,
-        status::{State, StorageSetup},
-    },
-};
+use butler_api::steward::{TenantControlPlane, tenant_control_plane::TenantControlPlaneStatus};
 use butler_pki::SecretKind;
 use butler_runtime::{
     apply::Applier,
@@ -32,7 +28,7 @@ use butler_runtime::{
 use certificates::Certificates;
 pub use error::Error;
 use jiff::Timestamp;
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
+use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, Client, Resource, ResourceExt};
 use progress::Progress;
 use report::Facts;
@@ -40,16 +36,13 @@ use tenants::Tenants;
 
 use crate::{
     Feeds,
-    data_store::{self, Directory, Store},
-    endpoint::{self, Endpoint},
+    data_store::{Directory, Store},
+    endpoint::Endpoint,
     names,
     spec::{AuditPolicy, ControlPlane, validate},
-    store::{self, setup},
-    workload::state::{self, Rollout},
+    store,
 };
 
-/// How long a host name may take to resolve.
-const LOOKUP: Duration = Duration::from_secs(3);
 /// How soon something that no watch tells of, such as a host name, is asked for again.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
 
@@ -160,121 +153,6 @@ impl Controller {
             None
         };
         Ok(self.wake([certificates.next_renewal, next_look]))
-    }
-
-    /// The store is there, may be used, and has a place for the tenant.
-    async fn store(
-        &self,
-        raw: &TenantControlPlane,
-        spec: &ControlPlane,
-        progress: &mut Progress,
-        facts: &mut Facts,
-    ) -> Result<Option<(Arc<Store>, store::Identity)>, Error> {
-        const STAGE: &str = "StoreReady";
-        let name = self.store_name(raw, spec);
-        let Some(entry) = self.directory.get(&name) else {
-            if self.feeds.stores.get(None, &name).is_some() {
-                // After a start the stores are looked at first; their change brings us back.
-                progress.hold();
-            } else {
-                let message = format!(
-                    "there is no DataStore {name}; make it, or name another in spec.dataStore"
-                );
-                progress.stopped(STAGE, "StoreNotFound", message);
-            }
-            return Ok(None);
-        };
-        let Some(store) = entry.store.filter(|_| entry.verdict.is_ready()) else {
-            let message = format!("DataStore {name}: {}", entry.verdict.message);
-            progress.stopped(STAGE, entry.verdict.reason.as_str(), message);
-            return Ok(None);
-        };
-        let namespace = &spec.identity.namespace;
-        if !store.allowed_namespaces.is_empty() && !store.allowed_namespaces.contains(namespace) {
-            let message = format!(
-                "DataStore {name} is not for namespace {namespace}; add it to spec.allowedNamespaces there"
-            );
-            progress.stopped(STAGE, "NamespaceNotAllowed", message);
-            return Ok(None);
-        }
-        let identity = identity(raw, spec, &name)?;
-        if recorded(raw, &name).and_then(|setup| setup.checksum) != Some(identity.checksum()) {
-            setup::ensure(
-                &store.session,
-                &identity,
-                data_store::tenancy(store.tenancy),
-            )
-            .await?;
-        }
-        progress.passed(STAGE, "Ready", format!("has a place in DataStore {name}"));
-        facts.store = Some((name, identity.clone()));
-        Ok(Some((store, identity)))
-    }
-
-    /// What was recorded wins: data does not move because a default changed.
-    pub(super) fn store_name(&self, raw: &TenantControlPlane, spec: &ControlPlane) -> String {
-        let recorded = raw
-            .status
-            .as_ref()
-            .and_then(|status| status.storage.as_ref());
-        spec.data_store
-            .name
-            .clone()
-            .or_else(|| recorded.and_then(|storage| storage.data_store_name.clone()))
-            .unwrap_or_else(|| self.settings.default_store.clone())
-    }
-
-    /// The Service stands and clients know where to go.
-    async fn endpoint(
-        &self,
-        spec: &ControlPlane,
-        progress: &mut Progress,
-        facts: &mut Facts,
-    ) -> Result<Option<Endpoint>, Error> {
-        const STAGE: &str = "EndpointReady";
-        let wanted = crate::workload::service(spec);
-        let identity = &spec.identity;
-        let live = self
-            .feeds
-            .services
-            .get(Some(&identity.namespace), &identity.name);
-        self.applier.apply(&wanted, live.as_deref()).await?;
-        let live: Option<Service> = match live {
-            Some(live) => Some((*live).clone()),
-            // Just made: its address is there already, the watch is only behind.
-            None => self.read_service(spec).await?,
-        };
-        let mut observed = live.as_ref().map(endpoint::Observed::of);
-        if let Some(observed) = &mut observed {
-            observed.resolved = resolve_hostname(observed).await;
-        }
-        facts.service = live;
-        match endpoint::resolve(spec, observed.as_ref(), &self.settings.management_domain) {
-            Ok(endpoint) => {
-                progress.passed(
-                    STAGE,
-                    "Ready",
-                    format!("clients use {}", endpoint.authority()),
-                );
-                facts.endpoint = Some(endpoint.authority());
-                Ok(Some(endpoint))
-            }
-            Err(waiting) => {
-                progress.stopped(STAGE, waiting.reason, waiting.message);
-                Ok(None)
-            }
-        }
-    }
-
-    async fn read_service(&self, spec: &ControlPlane) -> Result<Option<Service>, Error> {
-        let identity = &spec.identity;
-        let api: Api<Service> = Api::namespaced(self.applier.client().clone(), &identity.namespace);
-        let live = api.get_opt(&identity.name).await;
-        Ok(live.map_err(butler_runtime::error::ApiError::of(
-            "get",
-            "Service",
-            &identity.name,
-        ))?)
     }
 
     /// Keys, certificates and kubeconfigs are in place.
@@ -444,85 +322,6 @@ fn not_built(spec: &ControlPlane) -> Option<&'static str> {
         .into_iter()
         .find(|(_, asked)| *asked)
         .map(|(field, _)| field)
-}
-
-/// The addresses behind a load balancer's host name, in a fixed order; none while the name is not known.
-async fn resolve_hostname(observed: &endpoint::Observed) -> Vec<IpAddr> {
-    let Some(name) = observed.hostname() else {
-        return Vec::new();
-    };
-    let lookup = tokio::time::timeout(LOOKUP, tokio::net::lookup_host((name, 0))).await;
-    let Ok(Ok(found)) = lookup else {
-        return Vec::new();
-    };
-    let mut addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
-    addresses.sort();
-    addresses
-}
-
-/// The tenant's names in its store; those that were recorded count only for the store they were recorded in.
-fn identity(
-    raw: &TenantControlPlane,
-    spec: &ControlPlane,
-    store: &str,
-) -> Result<store::Identity, Error> {
-    let identity = &spec.identity;
-    let owner = store::Owner {
-        namespace: identity.namespace.clone(),
-        name: identity.name.clone(),
-        uid: identity.uid.clone(),
-    };
-    let setup = recorded(raw, store).unwrap_or_default();
-    let recorded = store::Chosen {
-        schema: setup.schema,
-        user: setup.user,
-    };
-    let asked = store::Chosen {
-        schema: spec.data_store.schema.clone(),
-        user: spec.data_store.username.clone(),
-    };
-    let found = store::Identity::of(owner, &recorded, &asked);
-    found.map_err(|error| Error::Store(error.into()))
-}
-
-/// What was set up in this store, as it was reported.
-fn recorded(raw: &TenantControlPlane, store: &str) -> Option<StorageSetup> {
-    let storage = raw.status.as_ref()?.storage.as_ref()?;
-    let same = storage.data_store_name.as_deref() == Some(store);
-    storage.setup.clone().filter(|_| same)
-}
-
-/// The release that was reported as installed.
-fn installed(raw: &TenantControlPlane) -> Option<butler_api::types::KubeVersion> {
-    let resources = raw.status.as_ref()?.kubernetes_resources.as_ref()?;
-    resources.version.as_ref()?.version.as_ref()?.parse().ok()
-}
-
-/// Whether pods of the control plane serve.
-fn serves(state: State) -> bool {
-    match state {
-        State::Ready | State::WriteLimited | State::Upgrading => true,
-        State::Provisioning
-        | State::CertificateAuthorityRotating
-        | State::Migrating
-        | State::NotReady
-        | State::Sleeping
-        | State::Unknown => false,
-    }
-}
-
-/// What a Deployment says, where there is one.
-fn rollout(deployment: Option<&Deployment>) -> Option<Rollout> {
-    deployment.map(Rollout::of)
-}
-
-/// The report about the pods.
-fn pods_report(
-    raw: &TenantControlPlane,
-    spec: &ControlPlane,
-    deployment: Option<&Deployment>,
-) -> state::Report {
-    state::report(spec, rollout(deployment).as_ref(), installed(raw))
 }
 
 /// One file that Steward itself signs in with.

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use butler_api::steward::{
     TenantControlPlane,
-    tenant_control_plane::{addons::ImageOverride, kubernetes::CgroupDriver as ApiDriver},
+    tenant_control_plane::{
+        addons::ImageOverride, kubernetes::CgroupDriver as ApiDriver, status::State,
+    },
 };
+use butler_api::types::KubeVersion;
 use butler_pki::SecretKind;
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -15,8 +18,8 @@ use k8s_openapi::api::{
 use kube::{Api, ResourceExt, api::ListParams};
 
 use super::{
-    Controller, Reach, certificates::Certificates, error::Error, installed, own_kubeconfig,
-    pods_report, progress::Progress, report::Facts, rollout, serves,
+    Controller, Reach, certificates::Certificates, error::Error, own_kubeconfig,
+    progress::Progress, report::Facts,
 };
 use crate::{
     data_store::Store,
@@ -31,6 +34,7 @@ use crate::{
     },
     workload::{
         self, Current, Hashes, Inputs, Objects, encryption, roll,
+        state::{self, Rollout},
         upgrade::{Node, Outcome},
     },
 };
@@ -260,4 +264,37 @@ pub(super) fn tenant_plan<'a>(
     };
     let plan = tenant::plan(&settings).map_err(Error::Kubelet)?;
     Ok(Some((kubeconfig, plan)))
+}
+
+/// The release that was reported as installed.
+fn installed(raw: &TenantControlPlane) -> Option<KubeVersion> {
+    let resources = raw.status.as_ref()?.kubernetes_resources.as_ref()?;
+    resources.version.as_ref()?.version.as_ref()?.parse().ok()
+}
+
+/// Whether pods of the control plane serve.
+fn serves(state: State) -> bool {
+    match state {
+        State::Ready | State::WriteLimited | State::Upgrading => true,
+        State::Provisioning
+        | State::CertificateAuthorityRotating
+        | State::Migrating
+        | State::NotReady
+        | State::Sleeping
+        | State::Unknown => false,
+    }
+}
+
+/// What a Deployment says, where there is one.
+fn rollout(deployment: Option<&Deployment>) -> Option<Rollout> {
+    deployment.map(Rollout::of)
+}
+
+/// The report about the pods.
+fn pods_report(
+    raw: &TenantControlPlane,
+    spec: &ControlPlane,
+    deployment: Option<&Deployment>,
+) -> state::Report {
+    state::report(spec, rollout(deployment).as_ref(), installed(raw))
 }

@@ -1,0 +1,81 @@
+//! The second stage: a Service that stands, and an endpoint that clients know.
+
+use std::{net::IpAddr, time::Duration};
+
+use butler_runtime::error::ApiError;
+use k8s_openapi::api::core::v1::Service;
+use kube::Api;
+
+use super::{Controller, Error, progress::Progress, report::Facts};
+use crate::{
+    endpoint::{self, Endpoint},
+    spec::ControlPlane,
+};
+
+/// How long a host name may take to resolve.
+const LOOKUP: Duration = Duration::from_secs(3);
+
+impl Controller {
+    /// The Service stands and clients know where to go.
+    pub(super) async fn endpoint(
+        &self,
+        spec: &ControlPlane,
+        progress: &mut Progress,
+        facts: &mut Facts,
+    ) -> Result<Option<Endpoint>, Error> {
+        const STAGE: &str = "EndpointReady";
+        let wanted = crate::workload::service(spec);
+        let identity = &spec.identity;
+        let live = self
+            .feeds
+            .services
+            .get(Some(&identity.namespace), &identity.name);
+        self.applier.apply(&wanted, live.as_deref()).await?;
+        let live: Option<Service> = match live {
+            Some(live) => Some((*live).clone()),
+            // Just made: its address is there already, the watch is only behind.
+            None => self.read_service(spec).await?,
+        };
+        let mut observed = live.as_ref().map(endpoint::Observed::of);
+        if let Some(observed) = &mut observed {
+            observed.resolved = resolve_hostname(observed).await;
+        }
+        facts.service = live;
+        match endpoint::resolve(spec, observed.as_ref(), &self.settings.management_domain) {
+            Ok(endpoint) => {
+                progress.passed(
+                    STAGE,
+                    "Ready",
+                    format!("clients use {}", endpoint.authority()),
+                );
+                facts.endpoint = Some(endpoint.authority());
+                Ok(Some(endpoint))
+            }
+            Err(waiting) => {
+                progress.stopped(STAGE, waiting.reason, waiting.message);
+                Ok(None)
+            }
+        }
+    }
+
+    async fn read_service(&self, spec: &ControlPlane) -> Result<Option<Service>, Error> {
+        let identity = &spec.identity;
+        let api: Api<Service> = Api::namespaced(self.applier.client().clone(), &identity.namespace);
+        let live = api.get_opt(&identity.name).await;
+        Ok(live.map_err(ApiError::of("get", "Service", &identity.name))?)
+    }
+}
+
+/// The addresses behind a load balancer's host name, in a fixed order; none while the name is not known.
+async fn resolve_hostname(observed: &endpoint::Observed) -> Vec<IpAddr> {
+    let Some(name) = observed.hostname() else {
+        return Vec::new();
+    };
+    let lookup = tokio::time::timeout(LOOKUP, tokio::net::lookup_host((name, 0))).await;
+    let Ok(Ok(found)) = lookup else {
+        return Vec::new();
+    };
+    let mut addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
+    addresses.sort();
+    addresses
+}
