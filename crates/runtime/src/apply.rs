@@ -58,16 +58,42 @@ impl Applier {
         live: Option<&K>,
     ) -> Result<Outcome, ApiError> {
         let body = stamped("apply", planned)?;
-        let mut because = None;
-        if let Some(live) = live {
-            because = drift::difference(&body, &to_value("apply", live)?);
-            if because.is_none() {
-                return Ok(Outcome::Unchanged);
-            }
+        let because = match live {
+            None => String::new(),
+            Some(live) => match drift::difference(&body, &to_value("apply", live)?) {
+                None => return Ok(Outcome::Unchanged),
+                Some(path) => path,
+            },
+        };
+        self.send(planned, &body, &because).await
+    }
+
+    /// Applies over exactly the object that was seen: a view that is behind loses with a conflict. For content that
+    /// was made from what was read, such as keys.
+    pub async fn apply_over<K: Applicable>(
+        &self,
+        planned: &K,
+        seen: &K,
+    ) -> Result<Outcome, ApiError> {
+        let mut body = stamped("apply", planned)?;
+        let Some(because) = drift::difference(&body, &to_value("apply", seen)?) else {
+            return Ok(Outcome::Unchanged);
+        };
+        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("resourceVersion".to_owned(), seen.resource_version().into());
         }
+        self.send(planned, &body, &because).await
+    }
+
+    async fn send<K: Applicable>(
+        &self,
+        planned: &K,
+        body: &Value,
+        because: &str,
+    ) -> Result<Outcome, ApiError> {
         let params = PatchParams::apply(self.manager).force();
         self.api_of(planned)
-            .patch(&planned.name_any(), &params, &Patch::Apply(&body))
+            .patch(&planned.name_any(), &params, &Patch::Apply(body))
             .await
             .map_err(failed("apply", planned))?;
         tracing::info!(kind = %K::kind(&()), name = %full_name(planned), because, "applied");

@@ -113,6 +113,33 @@ async fn a_field_that_leaves_the_plan_leaves_the_object() {
 }
 
 #[tokio::test]
+async fn applying_over_an_old_view_loses_and_over_a_current_view_wins() {
+    let (home, applier) = home().await;
+    let api = home.api::<ConfigMap>();
+    applier
+        .create(&map(&home, "settings", &[("a", "1")]))
+        .await
+        .unwrap();
+    let old = api.get("settings").await.unwrap();
+    applier
+        .apply_over(&map(&home, "settings", &[("a", "2")]), &old)
+        .await
+        .unwrap();
+    let error = applier
+        .apply_over(&map(&home, "settings", &[("a", "3")]), &old)
+        .await
+        .unwrap_err();
+    assert_eq!(error.category(), Category::Conflict);
+    let current = api.get("settings").await.unwrap();
+    assert_eq!(current.data.as_ref().unwrap()["a"], "2");
+    let planned = map(&home, "settings", &[("a", "2")]);
+    assert_eq!(
+        applier.apply_over(&planned, &current).await.unwrap(),
+        Outcome::Unchanged
+    );
+}
+
+#[tokio::test]
 async fn creating_never_takes_over_what_exists() {
     let (home, applier) = home().await;
     let planned = map(&home, "settings", &[("color", "blue")]);

@@ -7,6 +7,7 @@ use std::{fs, net::TcpListener, path::Path, time::Duration};
 
 use butler_toolchain::Toolchain;
 use http::Request;
+use k8s_openapi::ByteString;
 use kube::Client;
 use serde_json::{Value, json};
 use tokio::{
@@ -80,6 +81,36 @@ impl TlsEtcd {
         let pair = pki::client(&self.authority, &User::named(user));
         let Pair { certificate, key } = pair.expect("a certificate for a user of a test");
         (certificate, key)
+    }
+
+    /// The port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// A `DataStore` of this name that is this etcd, signed in to as `root`.
+    pub fn data_store(&self, name: &str) -> Value {
+        let bytes = |text: &str| json!({ "content": ByteString(text.as_bytes().to_vec()) });
+        let (certificate, key) = self.client("root");
+        json!({
+            "apiVersion": "steward.butlerlabs.dev/v1alpha1",
+            "kind": "DataStore",
+            "metadata": { "name": name },
+            "spec": {
+                "driver": "etcd",
+                "endpoints": [self.endpoint()],
+                "tlsConfig": {
+                    "certificateAuthority": {
+                        "certificate": bytes(&self.authority.certificate),
+                        "privateKey": bytes(&self.authority.key),
+                    },
+                    "clientCertificate": {
+                        "certificate": bytes(&certificate),
+                        "privateKey": bytes(&key),
+                    },
+                },
+            },
+        })
     }
 
     /// Ends etcd and starts it again with the same data on the same port.

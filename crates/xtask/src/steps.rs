@@ -1,6 +1,6 @@
 //! Steps with a name and a time, so that a long run says where it is.
 
-use std::{process::Command, time::Instant};
+use std::{ffi::OsStr, fs, os::unix::fs::MetadataExt, process::Command, time::Instant};
 
 use anyhow::{Context, Result, ensure};
 
@@ -16,9 +16,28 @@ pub(crate) fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T>
 }
 
 /// Runs cargo in the workspace, its output going where ours goes.
-pub(crate) fn cargo(args: &[&str], environment: &[(&str, &std::ffi::OsStr)]) -> Result<()> {
-    let status = Command::new(env!("CARGO"))
-        .args(args)
+pub(crate) fn cargo(args: &[&str]) -> Result<()> {
+    finish(Command::new(env!("CARGO")).args(args), args, &[])
+}
+
+/// Runs the tests. Pods are namespaces of the kernel, which takes root, or being root in a user namespace.
+pub(crate) fn cargo_test(args: &[&str], environment: &[(&str, &OsStr)]) -> Result<()> {
+    let mut command = if is_root() {
+        Command::new(env!("CARGO"))
+    } else {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", env!("CARGO")]);
+        command
+    };
+    finish(command.args(args), args, environment)
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|this| this.uid() == 0)
+}
+
+fn finish(command: &mut Command, args: &[&str], environment: &[(&str, &OsStr)]) -> Result<()> {
+    let status = command
         .envs(environment.iter().copied())
         .current_dir(root())
         .status()

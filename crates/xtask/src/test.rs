@@ -5,30 +5,27 @@ use butler_testkit::{Options, SHARED_SERVER, Server};
 
 use crate::{
     deny, generate, layers,
-    steps::{cargo, step},
+    steps::{cargo, cargo_test, step},
 };
 
 pub(crate) fn run() -> Result<()> {
-    step("format", || cargo(&["fmt", "--all", "--check"], &[]))?;
+    step("format", || cargo(&["fmt", "--all", "--check"]))?;
     step("generated files", || generate::run(true))?;
     step("layers", layers::check)?;
     step("licences and bans", deny::check)?;
     step("lints", || {
-        cargo(
-            &[
-                "clippy",
-                "--workspace",
-                "--all-targets",
-                "--quiet",
-                "--",
-                "-D",
-                "warnings",
-            ],
-            &[],
-        )
+        cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--quiet",
+            "--",
+            "-D",
+            "warnings",
+        ])
     })?;
     step("build tests", || {
-        cargo(&["test", "--workspace", "--no-run", "--quiet"], &[])
+        cargo(&["test", "--workspace", "--no-run", "--quiet"])
     })?;
     let runtime = tokio::runtime::Runtime::new().context("could not start an async runtime")?;
     let server = step("API server", || {
@@ -38,6 +35,6 @@ pub(crate) fn run() -> Result<()> {
     })?;
     let shared = [(SHARED_SERVER, server.folder().as_os_str())];
     step("tests", || {
-        cargo(&["test", "--workspace", "--no-fail-fast"], &shared)
+        cargo_test(&["test", "--workspace", "--no-fail-fast"], &shared)
     })
 }

@@ -126,7 +126,13 @@ pub(super) async fn ensure(
         secret.metadata.owner_references = Some(vec![owner.clone()]);
         let name = secret.name_any();
         let live = held.iter().find(|held| held.name_any() == name);
-        applier.apply(&secret, live).await?;
+        // Keys are made from what was read: an old view must not replace an authority that is in use.
+        match live {
+            None => applier.create(&secret).await?,
+            Some(live) => {
+                applier.apply_over(&secret, live).await?;
+            }
+        }
     }
     let next_renewal = plan(wanted, &contents, now, jitter).next_renewal();
     Ok(Certificates {

@@ -29,8 +29,7 @@ struct Platform {
 
 async fn platform() -> Platform {
     let (server, etcd) = (crate::server().await, TlsEtcd::start().await.unwrap());
-    let port = etcd.endpoint().rsplit(':').next().unwrap().parse().unwrap();
-    let pods = Pods::start(&server, PodOptions::default().reach(port))
+    let pods = Pods::start(&server, PodOptions::default().reach(etcd.port()))
         .await
         .unwrap();
     let home = server.namespace("tenants").await;

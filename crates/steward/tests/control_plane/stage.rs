@@ -8,7 +8,7 @@ use butler_runtime::{
 };
 use butler_steward::{Reach, Settings, Surroundings};
 use butler_testkit::{Namespace, Server, etcd::TlsEtcd};
-use k8s_openapi::{ByteString, api::core::v1::Service};
+use k8s_openapi::api::core::v1::Service;
 use kube::{
     Client,
     api::{Patch, PatchParams},
@@ -39,35 +39,9 @@ pub(crate) fn steward(server: &Server) -> Task {
     task::spawn("steward", work(server.client_called(AGENT)))
 }
 
-/// Text as the API writes bytes.
-fn base64(text: &str) -> serde_json::Value {
-    serde_json::to_value(ByteString(text.as_bytes().to_vec())).unwrap()
-}
-
-/// A store of this name that is the given etcd, signed in to as root.
+/// A store of this name that is the given etcd.
 pub(crate) async fn store(server: &Server, name: &str, etcd: &TlsEtcd) {
-    let (authority, key) = etcd.authority();
-    let (certificate, private_key) = etcd.client("root");
-    let store = json!({
-        "apiVersion": "steward.butlerlabs.dev/v1alpha1",
-        "kind": "DataStore",
-        "metadata": {"name": name},
-        "spec": {
-            "driver": "etcd",
-            "endpoints": [etcd.endpoint()],
-            "tlsConfig": {
-                "certificateAuthority": {
-                    "certificate": {"content": base64(authority)},
-                    "privateKey": {"content": base64(key)},
-                },
-                "clientCertificate": {
-                    "certificate": {"content": base64(&certificate)},
-                    "privateKey": {"content": base64(&private_key)},
-                },
-            },
-        },
-    });
-    server.apply_yaml(&store.to_string()).await;
+    server.apply_yaml(&etcd.data_store(name).to_string()).await;
 }
 
 /// A control plane as a person would write it.

@@ -1,6 +1,8 @@
 //! `cargo xtask up`: a real API server with Butler's resources and controllers, until Ctrl-C.
 
-use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
+mod hosting;
+
+use std::{fmt::Debug, fs, net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result};
 use butler_api::butler::Team;
@@ -16,13 +18,24 @@ use butler_runtime::{
 };
 use butler_testkit::{Options, Server, User};
 use butler_toolchain::Toolchain;
-use kube::{Api, runtime::wait};
+use kube::{Api, Resource, runtime::wait};
+use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use crate::workspace::root;
 
 /// How long the example team may take to become ready.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What to try with the hosted control plane.
+const HOSTED: &str = "
+A Kubernetes control plane runs as pods, with its own API:
+
+  kubectl get tcp,deployments,pods -n team-a
+  kubectl get secret hosted-admin-kubeconfig -n team-a -o jsonpath='{.data.admin\\.conf}' | base64 -d > hosted.conf
+  kubectl --kubeconfig hosted.conf get namespaces
+  kubectl scale tcp/hosted -n team-a --replicas 0        # it sleeps, and keeps its data
+";
 
 pub(crate) fn run() -> Result<()> {
     // While the server starts every probe of it fails; that is no news.
@@ -38,12 +51,16 @@ async fn serve() -> Result<()> {
         .await
         .context("could not start an API server")?;
     let platform = start(&server, &stop).await?;
-    explain(&server, platform.endpoints.address)?;
+    let hosting = hosting::start(&server, &stop, &platform.metrics).await?;
+    explain(&server, platform.endpoints.address, hosting.is_some())?;
     tokio::select! {
         () = stop.cancelled() => println!("==> stopping"),
         error = server.ended() => return Err(error.into()),
     }
     platform.controllers.join().await;
+    if let Some(hosting) = hosting {
+        hosting.end().await;
+    }
     Ok(())
 }
 
@@ -51,6 +68,7 @@ async fn serve() -> Result<()> {
 pub(crate) struct Platform {
     pub(crate) controllers: Task,
     endpoints: Endpoints,
+    metrics: Metrics,
 }
 
 /// The service account that the controllers act as, with no more than `rbac/` grants.
@@ -72,7 +90,7 @@ pub(crate) async fn start(server: &Server, stop: &CancellationToken) -> Result<P
         readiness.clone(),
     )
     .await?;
-    let surroundings = Surroundings::new(SystemClock::shared(), metrics, readiness);
+    let surroundings = Surroundings::new(SystemClock::shared(), metrics.clone(), readiness);
     let client = server.client_for(&controller_user());
     let controllers = task::spawn(
         "controllers",
@@ -86,6 +104,7 @@ pub(crate) async fn start(server: &Server, stop: &CancellationToken) -> Result<P
     Ok(Platform {
         controllers,
         endpoints,
+        metrics,
     })
 }
 
@@ -107,22 +126,37 @@ async fn apply(server: &Server, folder: &str) -> Result<()> {
     Ok(())
 }
 
-async fn team_ready(server: &Server, stop: &CancellationToken, name: &str) -> Result<()> {
-    let is_ready = |team: Option<&Team>| {
-        let status = team.and_then(|team| team.status.as_ref());
-        status.is_some_and(|status| conditions::is_true(&status.conditions, "Ready"))
-    };
-    let ready = wait::await_condition(Api::<Team>::all(server.client()), name, is_ready);
+/// Waits until an object is as it should be.
+async fn until<K>(
+    api: Api<K>,
+    name: &str,
+    stop: &CancellationToken,
+    patience: Duration,
+    done: impl Fn(Option<&K>) -> bool,
+) -> Result<()>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let kind = K::kind(&());
+    let done = wait::await_condition(api, name, done);
     tokio::select! {
-        () = stop.cancelled() => anyhow::bail!("stopped while waiting for team {name}"),
-        result = tokio::time::timeout(PATIENCE, ready) => {
-            result.with_context(|| format!("team {name} was not Ready after {PATIENCE:?}"))??;
+        () = stop.cancelled() => anyhow::bail!("stopped while waiting for {kind} {name}"),
+        result = tokio::time::timeout(patience, done) => {
+            result.with_context(|| format!("{kind} {name} was not Ready after {patience:?}"))??;
         }
     }
     Ok(())
 }
 
-fn explain(server: &Server, endpoints: SocketAddr) -> Result<()> {
+async fn team_ready(server: &Server, stop: &CancellationToken, name: &str) -> Result<()> {
+    let is_ready = |team: Option<&Team>| {
+        let status = team.and_then(|team| team.status.as_ref());
+        status.is_some_and(|status| conditions::is_true(&status.conditions, "Ready"))
+    };
+    until(Api::all(server.client()), name, stop, PATIENCE, is_ready).await
+}
+
+fn explain(server: &Server, endpoints: SocketAddr, hosting: bool) -> Result<()> {
     let kubectl = Toolchain::locate()?.binary("kubectl", None)?;
     println!(
         "
@@ -136,11 +170,12 @@ Butler is up. In another terminal:
   kubectl scale tenantcluster/my-cluster -n team-a --replicas 5
   kubectl delete team team-a            # waits, and says for what
   curl http://{endpoints}/metrics
-
+{hosted}
 No kubectl? Ours is {kubectl}
 Clusters stay Pending: their controller is not part of this yet. Ctrl-C stops everything and leaves nothing behind.",
         kubeconfig = server.kubeconfig().display(),
         kubectl = kubectl.display(),
+        hosted = if hosting { HOSTED } else { "" },
     );
     Ok(())
 }
