@@ -8,6 +8,7 @@ pub mod control_plane;
 pub mod data_store;
 pub mod endpoint;
 pub mod names;
+pub mod provider;
 pub mod rbac;
 pub mod spec;
 pub mod store;
@@ -110,6 +111,13 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
         Arc::clone(&directory),
         Arc::clone(&feeds.control_planes),
     );
+    let clusters = provider::run(
+        client.clone(),
+        Arc::clone(&clock),
+        Arc::clone(&feeds.control_planes),
+        reconciles.clone(),
+        shutdown.clone(),
+    );
     let planes = control_plane::Controller::new(
         &client,
         clock,
@@ -119,6 +127,7 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
     );
     let _forgetting = task::spawn("forget stores", stores.forget_gone(&feeds.stores));
     tokio::join!(
+        clusters,
         controller::run(
             stores,
             &feeds.stores,

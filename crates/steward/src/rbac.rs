@@ -3,9 +3,10 @@
 use butler_runtime::rbac::{Manifest, OWN, READ, process, rule};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use crate::LEASE;
+use crate::{LEASE, provider::infrastructure};
 
 const STEWARD: &str = "steward.butlerlabs.dev";
+const CONTROL_PLANE: &str = "controlplane.cluster.x-k8s.io";
 
 /// Name of the service account.
 pub const ACCOUNT: &str = "steward";
@@ -38,5 +39,39 @@ fn rules() -> Vec<PolicyRule> {
         rule(&["apps"], &["deployments"], &OWN),
         rule(&["policy"], &["poddisruptionbudgets"], &OWN),
         rule(&["events.k8s.io"], &["events"], &["create", "patch"]),
+    ]
+    .into_iter()
+    .chain(cluster_api())
+    .collect()
+}
+
+/// The control planes of Clusters: what they become, and who is told their address.
+fn cluster_api() -> [PolicyRule; 7] {
+    let statuses = infrastructure::status_resources();
+    let statuses: Vec<&str> = statuses.iter().map(String::as_str).collect();
+    [
+        rule(&["cluster.x-k8s.io"], &["clusters"], &READ),
+        rule(
+            &[CONTROL_PLANE],
+            &["stewardcontrolplanes"],
+            &["get", "list", "watch", "patch"],
+        ),
+        rule(
+            &[CONTROL_PLANE],
+            &["stewardcontrolplanes/status"],
+            &["patch"],
+        ),
+        rule(
+            &[CONTROL_PLANE],
+            &["stewardcontrolplanes/finalizers"],
+            &["update"],
+        ),
+        rule(&[STEWARD], &["tenantcontrolplanes"], &["create", "delete"]),
+        rule(
+            &[infrastructure::GROUP],
+            &infrastructure::resources(),
+            &["get", "patch"],
+        ),
+        rule(&[infrastructure::GROUP], &statuses, &["patch"]),
     ]
 }
