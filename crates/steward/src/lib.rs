@@ -1,12 +1,14 @@
 //! Steward: hosted control planes.
 //!
 //! One folder per concern. `spec`, `endpoint` and `workload` are pure: what a `TenantControlPlane` becomes in the
-//! management cluster. `store` talks to etcd, `tenant` to the tenants' own API servers; `data_store` and `control_plane`
-//! are the controllers that wire them. One process serves all tenants: no manager, cache or watch for each.
+//! management cluster. `store` talks to etcd, `tenant` to the tenants' own API servers; `data_store`, `control_plane`
+//! and `kubeconfig_generator` are the controllers that wire them. One process serves all tenants: no manager, cache or
+//! watch for each.
 
 pub mod control_plane;
 pub mod data_store;
 pub mod endpoint;
+pub mod kubeconfig_generator;
 pub mod names;
 pub mod provider;
 pub mod rbac;
@@ -17,7 +19,7 @@ pub mod workload;
 
 use std::sync::Arc;
 
-use butler_api::steward::{DataStore, TenantControlPlane};
+use butler_api::steward::{DataStore, KubeconfigGenerator, TenantControlPlane};
 use butler_runtime::{
     clock::SharedClock,
     controller::{self, Bounds},
@@ -29,7 +31,10 @@ use butler_runtime::{
 pub use control_plane::{Reach, Settings};
 use data_store::Directory;
 use futures::{Stream, StreamExt, future, stream};
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Namespace, Service},
+};
 use kube::{
     Api, Client, ResourceExt,
     runtime::{reflector::ObjectRef, watcher},
@@ -46,6 +51,8 @@ pub(crate) struct Feeds {
     pub(crate) stores: Feed<DataStore>,
     pub(crate) deployments: Feed<Deployment>,
     pub(crate) services: Feed<Service>,
+    pub(crate) generators: Feed<KubeconfigGenerator>,
+    pub(crate) namespaces: Feed<Namespace>,
 }
 
 impl Feeds {
@@ -56,7 +63,9 @@ impl Feeds {
             .labels(&format!("{}={}", names::PROJECT, names::STEWARD));
         Arc::new(Self {
             control_planes: Arc::new(Feed::start(Api::all(client.clone()), everything.clone())),
-            stores: Feed::start(Api::all(client.clone()), everything),
+            stores: Feed::start(Api::all(client.clone()), everything.clone()),
+            generators: Feed::start(Api::all(client.clone()), everything.clone()),
+            namespaces: Feed::start(Api::all(client.clone()), everything),
             deployments: Feed::start(Api::all(client.clone()), ours.clone()),
             services: Feed::start(Api::all(client.clone()), ours),
         })
@@ -68,12 +77,16 @@ impl Feeds {
             stores,
             deployments,
             services,
+            generators,
+            namespaces,
         } = self;
         tokio::join!(
             control_planes.ready(),
             stores.ready(),
             deployments.ready(),
-            services.ready()
+            services.ready(),
+            generators.ready(),
+            namespaces.ready()
         );
     }
 }
@@ -111,6 +124,8 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
         Arc::clone(&directory),
         Arc::clone(&feeds.control_planes),
     );
+    let generators =
+        kubeconfig_generator::Controller::new(&client, Arc::clone(&clock), Arc::clone(&feeds));
     let clusters = provider::run(
         client.clone(),
         Arc::clone(&clock),
@@ -132,6 +147,14 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
             stores,
             &feeds.stores,
             users(&feeds),
+            Bounds::default(),
+            reconciles.clone(),
+            shutdown.clone(),
+        ),
+        controller::run(
+            generators,
+            &feeds.generators,
+            kubeconfig_generator::triggers(&feeds),
             Bounds::default(),
             reconciles.clone(),
             shutdown.clone(),

@@ -29,6 +29,11 @@ fn rules() -> Vec<PolicyRule> {
         // Finalizers, and the right to be the owner that blocks deletion.
         rule(&[STEWARD], &["tenantcontrolplanes"], &["patch"]),
         rule(&[STEWARD], &["tenantcontrolplanes/finalizers"], &["update"]),
+        // Generators: what they select by, and the finalizer that keeps them until their Secrets are gone.
+        rule(&[STEWARD], &["kubeconfiggenerators"], &READ),
+        rule(&[STEWARD], &["kubeconfiggenerators"], &["patch"]),
+        rule(&[STEWARD], &["kubeconfiggenerators/status"], &["patch"]),
+        rule(&[""], &["namespaces"], &READ),
         // Secrets are read by label and when a store names them, never watched.
         rule(
             &[""],
