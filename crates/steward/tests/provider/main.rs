@@ -7,6 +7,7 @@
     reason = "a test fails where it stands"
 )]
 
+mod faults;
 mod stage;
 
 use butler_api::{controlplane::StewardControlPlane, steward::TenantControlPlane};
@@ -300,4 +301,36 @@ async fn a_control_plane_waits_for_its_cluster_without_asking() {
     )
     .await;
     stage::tenant(&home, "blue").await;
+}
+
+#[tokio::test]
+async fn a_restart_writes_nothing_about_what_stands() {
+    let server = stage::server().await;
+    let home = server.namespace("clusters").await;
+    let steward = stage::steward(&server);
+    let owner = stage::cluster(&home, "sky", "blue").await;
+    stage::control_plane(&home, "blue", &owner).await;
+    stage::tenant(&home, "blue").await;
+    stage::serve(&home, "blue", "10.0.0.7:40443").await;
+    let planes = home.api::<StewardControlPlane>();
+    stage::initialized(&home, "blue").await;
+    wait_for_condition(&planes, "blue", "Ready", "True").await;
+    wait_for(&planes, "blue", "a settled status", PATIENCE, |plane| {
+        let observed = plane.status.as_ref().unwrap().observed_generation;
+        observed == plane.metadata.generation
+    })
+    .await;
+    drop(steward);
+    let mark = server.mark().await;
+    let _steward = stage::steward(&server);
+    // Another that gets as far proves that the restarted process went over everything.
+    let other = stage::cluster(&home, "sea", "green").await;
+    stage::control_plane(&home, "green", &other).await;
+    stage::tenant(&home, "green").await;
+    stage::serve(&home, "green", "10.0.0.8:40443").await;
+    stage::initialized(&home, "green").await;
+    let writes = server.writes(mark).await.by_agent(stage::AGENT);
+    let about_blue =
+        writes.only(|write| ["blue", "sky-ca", "sky-kubeconfig", "sky"].contains(&write.name()));
+    assert_eq!(about_blue.count(), 0, "{about_blue}");
 }
