@@ -108,7 +108,8 @@ impl Pass<'_> {
                 settled: Some(before.clone()),
             });
         }
-        let sources = self.read(&tenant).await?;
+        let mut sources = self.read(&tenant).await?;
+        self.clear(&owner, &mut sources).await?;
         self.ensure(&owner, tenant, subject, &sources).await
     }
 
@@ -163,6 +164,18 @@ impl Pass<'_> {
         })
     }
 
+    /// Removes a kubeconfig for an earlier control plane of the same name: its authority is gone with it.
+    async fn clear(&self, owner: &OwnerReference, sources: &mut Sources) -> Result<(), ApiError> {
+        let is_other = |own: &Secret| {
+            let mut owners = own.owner_references().iter();
+            owners.any(|held| held.controller == Some(true) && held.uid != owner.uid)
+        };
+        if let Some(own) = sources.own.take_if(|own| is_other(own)) {
+            self.applier.delete(&own).await?;
+        }
+        Ok(())
+    }
+
     async fn ensure(
         &self,
         owner: &OwnerReference,
@@ -191,7 +204,7 @@ impl Pass<'_> {
         let mut secret = wanted.to_secret(&content);
         secret.metadata.owner_references = Some(vec![owner.clone()]);
         let outcome = if let Some(own) = &sources.own {
-            self.applier.apply(&secret, Some(own)).await?
+            self.applier.apply_over(&secret, own).await?
         } else {
             // Never over a Secret that somebody else makes at this moment.
             self.applier.create(&secret).await?;

@@ -1,15 +1,16 @@
 //! When a kubeconfig is made anew.
 
+use butler_api::steward::TenantControlPlane;
 use butler_pki::{
     Algorithm, Authority, Contents, Fresh, Jitter, Lifetime, SecretKind, Subject, Tenant,
     UserKubeconfig,
 };
-use butler_testkit::{Namespace, PATIENCE, wait_for};
+use butler_testkit::{Namespace, PATIENCE, wait_for, wait_until_gone};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     ResourceExt,
-    api::{Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
 
@@ -111,4 +112,39 @@ async fn a_kubeconfig_is_renewed_before_it_expires() {
     let held = renewed(&home, &held, "its age").await;
     let month = now + SignedDuration::from_hours(24 * 30);
     assert!(stage::read(&held).1.not_after() > month);
+}
+
+#[tokio::test]
+async fn a_control_plane_that_comes_again_has_a_kubeconfig_of_its_own() {
+    let server = stage::server().await;
+    let home = server.namespace("a").await;
+    stage::control_plane(&home, "blue", "{}").await;
+    let none = Contents::new();
+    stage::certificates(&home, "blue", "192.0.2.10", &none, stage::now()).await;
+    let steward = stage::steward(&server);
+    let spec = json!({"user": {"stringValue": "ann"}});
+    stage::generator(&server, "view", spec).await;
+    stage::counted(&server, "view", 1, 1).await;
+    let held: Secret = home.get("blue-view").await;
+    // Nobody looks while it goes and comes, and nobody collects garbage.
+    drop(steward);
+    let planes = home.api::<TenantControlPlane>();
+    let release = json!({"metadata": {"finalizers": null}});
+    let params = PatchParams::default();
+    planes
+        .patch("blue", &params, &Patch::Merge(&release))
+        .await
+        .unwrap();
+    planes
+        .delete("blue", &DeleteParams::default())
+        .await
+        .unwrap();
+    wait_until_gone(&planes, "blue").await;
+    stage::control_plane(&home, "blue", "{}").await;
+
+    let _steward = stage::steward(&server);
+    let held = renewed(&home, &held, "another control plane").await;
+    let plane: TenantControlPlane = home.get("blue").await;
+    let owners: Vec<_> = held.owner_references().iter().map(|one| &one.uid).collect();
+    assert_eq!(owners, [plane.metadata.uid.as_ref().unwrap()]);
 }
