@@ -248,7 +248,7 @@ async fn an_upgrade_and_a_renewal_fail_no_request() {
     platform.home.apply_yaml(&old).await;
     let plane = is_ready(&platform.home, "blue").await;
     let endpoint = plane.status.unwrap().control_plane_endpoint.unwrap();
-    let prober = Prober::start(endpoint);
+    let asking = Prober::start(endpoint);
 
     platform
         .home
@@ -292,7 +292,7 @@ async fn an_upgrade_and_a_renewal_fail_no_request() {
             == butler_steward::workload::state::Progress::Complete
     })
     .await;
-    let probes = prober.end().await;
+    let probes = asking.end().await;
     println!("{} answered", probes.answered);
     assert!(
         probes.failed.is_empty(),
