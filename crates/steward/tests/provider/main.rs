@@ -7,11 +7,13 @@
     reason = "a test fails where it stands"
 )]
 
+mod contract;
 mod faults;
 mod stage;
 
 use butler_api::{controlplane::StewardControlPlane, steward::TenantControlPlane};
-use butler_testkit::{Namespace, PATIENCE, wait_for, wait_for_condition, wait_until_gone};
+use butler_runtime::task;
+use butler_testkit::{Namespace, PATIENCE, User, wait_for, wait_for_condition, wait_until_gone};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     ResourceExt,
@@ -333,4 +335,32 @@ async fn a_restart_writes_nothing_about_what_stands() {
     let about_blue =
         writes.only(|write| ["blue", "sky-ca", "sky-kubeconfig", "sky"].contains(&write.name()));
     assert_eq!(about_blue.count(), 0, "{about_blue}");
+}
+
+#[tokio::test]
+async fn its_own_permissions_are_enough_and_reach_a_cluster_from_end_to_end() {
+    let server = stage::server().await;
+    let home = server.namespace("clusters").await;
+    let (_, manifests) = butler_steward::rbac::files().remove(0);
+    for manifest in manifests {
+        let manifest = serde_json::to_string(&manifest).unwrap();
+        server.apply_yaml(&manifest).await;
+    }
+    let account = User::service_account(
+        butler_steward::rbac::NAMESPACE,
+        butler_steward::rbac::ACCOUNT,
+    );
+    let _steward = task::spawn("steward", stage::work(server.client_for(&account)));
+    let owner = stage::cluster(&home, "blue", "blue").await;
+    stage::control_plane(&home, "blue", &owner).await;
+    stage::tenant(&home, "blue").await;
+    stage::serve(&home, "blue", "10.0.0.7:40443").await;
+    stage::initialized(&home, "blue").await;
+    let planes = home.api::<StewardControlPlane>();
+    wait_for_condition(&planes, "blue", "InfrastructureClusterPatched", "True").await;
+    planes
+        .delete("blue", &DeleteParams::default())
+        .await
+        .unwrap();
+    wait_until_gone(&planes, "blue").await;
 }
