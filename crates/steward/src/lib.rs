@@ -2,8 +2,8 @@
 //!
 //! One folder per concern. `spec`, `endpoint` and `workload` are pure: what a `TenantControlPlane` becomes in the
 //! management cluster. `store` talks to etcd, `tenant` to the tenants' own API servers; `data_store`, `control_plane`
-//! and `kubeconfig_generator` are the controllers that wire them. One process serves all tenants: no manager, cache or
-//! watch for each.
+//! and `kubeconfig_generator` are the controllers that wire them, and `provider` shows control planes to Cluster API.
+//! One process serves all tenants: no manager, cache or watch for each.
 
 pub mod control_plane;
 pub mod data_store;
