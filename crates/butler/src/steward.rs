@@ -1,5 +1,7 @@
 //! `butler steward`.
 
+use std::sync::Arc;
+
 use anyhow::Result;
 use butler_runtime::metrics::ReconcileMetrics;
 use butler_steward::{Reach, Settings, Surroundings};
@@ -11,7 +13,7 @@ use crate::process::{self, Lease};
 pub(crate) struct Args {
     #[command(flatten)]
     process: process::Args,
-    /// DataStore of control planes that name none
+    /// Store of control planes that name none
     #[arg(long, env = "STEWARD_DATASTORE", default_value = "default")]
     datastore: String,
     /// DNS domain of the cluster that control planes run in
@@ -41,7 +43,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         args.process,
         lease,
         |around| Surroundings {
-            clock: around.clock.clone(),
+            clock: Arc::clone(&around.clock),
             reconciles: ReconcileMetrics::new(&around.metrics),
             readiness: around.readiness.clone(),
             settings,

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: figures against their goals, in one table. Nothing here fails a test run.
 
 mod foundation;
+mod steward;
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
@@ -10,6 +11,8 @@ use clap::ValueEnum;
 pub(crate) enum Subject {
     /// Set-up of the tests, idle controllers, size of the definitions
     Foundation,
+    /// A thousand hosted control planes: time, memory, idle cost, restart
+    Steward,
 }
 
 /// One figure.
@@ -25,6 +28,7 @@ pub(crate) struct Figure {
 pub(crate) fn run(subject: Subject) -> Result<()> {
     let figures = match subject {
         Subject::Foundation => foundation::measure()?,
+        Subject::Steward => steward::measure()?,
     };
     println!("\n{:<46} {:>10} {:>10}  unit", "figure", "measured", "goal");
     for Figure {

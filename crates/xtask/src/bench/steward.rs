@@ -1,0 +1,247 @@
+//! Figures of Steward: a thousand control planes at once, how much that costs, and what it does when idle.
+//!
+//! The management cluster is a test server without Kubernetes' own controllers, so no pod ever becomes ready: what is
+//! measured is our part. Steward runs as its release binary in a process of its own.
+
+mod process;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use butler_testkit::{Options, Server, etcd::TlsEtcd};
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Namespace, Secret, Service},
+};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{DynamicObject, ListParams, ObjectMeta, PostParams},
+    core::ApiResource,
+};
+use process::Steward;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use super::Figure;
+use crate::steps::cargo;
+
+const TENANTS: usize = 1_000;
+/// Tenants whose objects are written again by a bare loop, for comparison.
+const FLOOR: usize = 100;
+const AT_ONCE: usize = 32;
+const QUIET: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(10);
+
+pub(super) fn measure() -> Result<Vec<Figure>> {
+    println!("building the release binary");
+    cargo(&["build", "--release", "--quiet", "--package", "butler"])?;
+    let runtime = tokio::runtime::Runtime::new().context("could not start an async runtime")?;
+    runtime.block_on(run())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts and kilobytes")]
+async fn run() -> Result<Vec<Figure>> {
+    let server = Server::start(Options::default()).await?;
+    let etcd = TlsEtcd::start().await?;
+    server
+        .try_apply_yaml(&etcd.data_store("default").to_string())
+        .await?;
+    let client = server.client();
+    make_namespace(&client, "tenants").await?;
+    make_namespace(&client, "floor").await?;
+
+    let mut steward = Steward::start(&server.kubeconfig())?;
+    println!("creating {TENANTS} control planes");
+    let started = Instant::now();
+    create_tenants(&client).await?;
+    let marks = await_deployments(&client, started).await?;
+    let took = marks.last().copied().unwrap_or_default();
+    let quiet_since = settle(&server).await;
+    println!(
+        "settled {:.1} s after the last Deployment",
+        quiet_since.as_secs_f64()
+    );
+    let peak = steward.peak_memory()? as f64 / 1024.0;
+    let floor = floor(&client).await?.as_secs_f64() * (TENANTS / FLOOR) as f64;
+
+    println!("watching it idle for {QUIET:?}");
+    let (mark, cpu) = (server.mark().await, steward.cpu_seconds()?);
+    tokio::time::sleep(QUIET).await;
+    let idle_writes = server.writes(mark).await.count();
+    let idle_cpu = (steward.cpu_seconds()? - cpu) / QUIET.as_secs_f64() * 1_000.0;
+
+    steward.stop()?;
+    let mark = server.mark().await;
+    let restarted = Instant::now();
+    let steward = Steward::start(&server.kubeconfig())?;
+    steward.await_passes(TENANTS, PATIENCE).await?;
+    let restart = restarted.elapsed().as_secs_f64();
+    // Giving back and taking the lease are the only writes of a restart.
+    let restart_writes = server
+        .writes(mark)
+        .await
+        .only(|write| write.resource() != "leases");
+    ensure!(
+        restart_writes.count() == 0,
+        "a restart wrote:\n{restart_writes}"
+    );
+
+    let hundred = |index: usize| marks.get(index).copied().unwrap_or_default().as_secs_f64();
+    let first = hundred(0);
+    let last = took.as_secs_f64() - hundred(marks.len().saturating_sub(2));
+    let figure = |name, value, goal, unit| Figure {
+        name,
+        value,
+        goal,
+        unit,
+    };
+    Ok(vec![
+        figure(
+            "1,000 control planes written",
+            took.as_secs_f64(),
+            60.0,
+            "s",
+        ),
+        figure(
+            "the same objects by bare creates (for comparison)",
+            floor,
+            f64::INFINITY,
+            "s",
+        ),
+        figure("times the floor", took.as_secs_f64() / floor, 2.0, ""),
+        figure("last hundred against the first", last / first, 1.2, ""),
+        figure("memory at its peak", peak, 200.0, "MiB"),
+        figure(
+            "writes in an idle minute, no pod ready",
+            idle_writes as f64,
+            0.0,
+            "",
+        ),
+        figure("CPU when idle", idle_cpu, 50.0, "mCPU"),
+        figure("restart to settled, without a write", restart, 10.0, "s"),
+    ])
+}
+
+async fn make_namespace(client: &Client, name: &str) -> Result<()> {
+    let namespace = Namespace {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..Namespace::default()
+    };
+    Api::all(client.clone())
+        .create(&PostParams::default(), &namespace)
+        .await?;
+    Ok(())
+}
+
+async fn create_tenants(client: &Client) -> Result<()> {
+    let resource = ApiResource::erase::<butler_api::steward::TenantControlPlane>(&());
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "tenants", &resource);
+    stream::iter(0..TENANTS)
+        .map(|number| {
+            let api = api.clone();
+            let body = json!({
+                "apiVersion": "steward.butlerlabs.dev/v1alpha1",
+                "kind": "TenantControlPlane",
+                "metadata": {"name": format!("t{number}")},
+                "spec": {
+                    "controlPlane": {
+                        "deployment": {"replicas": 1},
+                        "service": {"serviceType": "ClusterIP"},
+                    },
+                    "kubernetes": {"version": "v1.35.4"},
+                },
+            });
+            async move {
+                let object = serde_json::from_value(body)?;
+                api.create(&PostParams::default(), &object).await?;
+                anyhow::Ok(())
+            }
+        })
+        .buffer_unordered(AT_ONCE)
+        .try_collect::<()>()
+        .await
+}
+
+/// When each further hundred Deployments were there.
+async fn await_deployments(client: &Client, started: Instant) -> Result<Vec<Duration>> {
+    let api: Api<kube::core::PartialObjectMeta<Deployment>> =
+        Api::namespaced(client.clone(), "tenants");
+    let mut marks = Vec::new();
+    while marks.len() < TENANTS / 100 {
+        ensure!(
+            started.elapsed() < PATIENCE,
+            "waited {PATIENCE:?} for Deployments"
+        );
+        let count = api.list_metadata(&ListParams::default()).await?.items.len();
+        while (marks.len() + 1) * 100 <= count {
+            marks.push(started.elapsed());
+        }
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+    Ok(marks)
+}
+
+/// Waits until nothing was written for three seconds; how long that took before them.
+async fn settle(server: &Server) -> Duration {
+    let started = Instant::now();
+    loop {
+        let (mark, before) = (server.mark().await, started.elapsed());
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        if server.writes(mark).await.count() == 0 {
+            return before;
+        }
+    }
+}
+
+/// Writes the objects of some tenants again, in another namespace, with as many writers.
+async fn floor(client: &Client) -> Result<Duration> {
+    let mut objects = copies::<Secret>(client).await?;
+    objects.extend(copies::<Service>(client).await?);
+    objects.extend(copies::<Deployment>(client).await?);
+    let started = Instant::now();
+    stream::iter(objects)
+        .map(|(resource, object)| {
+            let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "floor", &resource);
+            async move { api.create(&PostParams::default(), &object).await.map(drop) }
+        })
+        .buffer_unordered(AT_ONCE)
+        .try_collect::<()>()
+        .await?;
+    Ok(started.elapsed())
+}
+
+async fn copies<K>(client: &Client) -> Result<Vec<(ApiResource, DynamicObject)>>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + Serialize
+        + DeserializeOwned,
+{
+    let wanted: Vec<String> = (0..FLOOR).map(|number| format!("t{number}")).collect();
+    let api: Api<K> = Api::namespaced(client.clone(), "tenants");
+    let mut copies = Vec::new();
+    for object in api.list(&ListParams::default()).await? {
+        let owner = object.labels().get(butler_steward::names::NAME);
+        if !owner.is_some_and(|owner| wanted.contains(owner)) {
+            continue;
+        }
+        let Value::Object(mut copy) = serde_json::to_value(&object)? else {
+            continue;
+        };
+        let metadata = json!({"name": object.name_any(), "labels": object.labels()});
+        copy.insert("metadata".to_owned(), metadata);
+        copy.remove("status");
+        if let Some(spec) = copy.get_mut("spec").and_then(Value::as_object_mut) {
+            spec.remove("clusterIP");
+            spec.remove("clusterIPs");
+        }
+        let copy = serde_json::from_value(Value::Object(copy))?;
+        copies.push((ApiResource::erase::<K>(&()), copy));
+    }
+    Ok(copies)
+}

@@ -1,0 +1,119 @@
+//! Steward as a process of its own, and what the kernel says about it.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::workspace::root;
+
+/// Ticks a second of the kernel's CPU accounting, the same on every Linux.
+const TICKS: f64 = 100.0;
+
+pub(super) struct Steward {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Steward {
+    pub(super) fn start(kubeconfig: &Path) -> Result<Self> {
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let child = Command::new(root().join("target/release/butler"))
+            .args([
+                "steward",
+                "--outside",
+                "--namespace",
+                "default",
+                "--log",
+                "error",
+            ])
+            .args(["--address", &address.to_string()])
+            .env("KUBECONFIG", kubeconfig)
+            .stdout(Stdio::null())
+            .spawn()
+            .context("could not start target/release/butler")?;
+        Ok(Self { child, address })
+    }
+
+    /// Asks it to end and waits for it.
+    pub(super) fn stop(&mut self) -> Result<()> {
+        let asked = Command::new("kill")
+            .arg(self.child.id().to_string())
+            .status()?;
+        ensure!(asked.success(), "could not ask Steward to end");
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// The most memory it ever had, in KiB.
+    pub(super) fn peak_memory(&self) -> Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let number = line.and_then(|line| line.split_whitespace().next());
+        number
+            .context("the kernel does not say")?
+            .parse()
+            .context("no number")
+    }
+
+    /// CPU time it used so far.
+    pub(super) fn cpu_seconds(&self) -> Result<f64> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        // The name in brackets may hold spaces; user and system time are the 12th and 13th after it.
+        let after = stat
+            .rsplit_once(')')
+            .map(|(_, after)| after)
+            .unwrap_or_default();
+        let fields: Vec<&str> = after.split_whitespace().collect();
+        let ticks = |index: usize| {
+            fields
+                .get(index)
+                .and_then(|field| field.parse::<f64>().ok())
+        };
+        let used = ticks(11)
+            .zip(ticks(12))
+            .context("the kernel does not say")?;
+        Ok((used.0 + used.1) / TICKS)
+    }
+
+    /// Waits until it has gone over this many control planes.
+    pub(super) async fn await_passes(&self, count: usize, patience: Duration) -> Result<()> {
+        const PASSES: &str =
+            r#"butler_reconciles_total{controller="tenantcontrolplane",result="Ok"} "#;
+        let started = Instant::now();
+        loop {
+            ensure!(
+                started.elapsed() < patience,
+                "waited {patience:?} for {count} passes"
+            );
+            let text = self.metrics().unwrap_or_default();
+            let passes = text.lines().find_map(|line| line.strip_prefix(PASSES));
+            if passes.and_then(|text| text.parse::<usize>().ok()) >= Some(count) {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    fn metrics(&self) -> Result<String> {
+        let mut stream = TcpStream::connect(self.address)?;
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text)
+    }
+}
+
+impl Drop for Steward {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
