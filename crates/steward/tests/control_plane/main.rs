@@ -138,7 +138,10 @@ async fn nothing_is_written_while_pods_never_become_ready_nor_after_a_restart() 
                 .as_ref()
                 .and_then(|status| status.kubernetes_resources.as_ref());
             let deployment = resources.and_then(|resources| resources.deployment.as_ref());
-            deployment.is_some_and(|deployment| deployment.unavailable_replicas == Some(1))
+            // Kubernetes counts in steps; this is the last one.
+            deployment.is_some_and(|deployment| {
+                (deployment.updated_replicas, deployment.unavailable_replicas) == (Some(1), Some(1))
+            })
         },
     )
     .await;
