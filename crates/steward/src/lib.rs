@@ -17,7 +17,7 @@ pub mod store;
 pub mod tenant;
 pub mod workload;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use butler_api::steward::{DataStore, KubeconfigGenerator, TenantControlPlane};
 use butler_runtime::{
@@ -165,6 +165,8 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
             triggers(&feeds, &directory),
             Bounds {
                 concurrency: 32,
+                // A pass makes a dozen objects, and each of them is an event about it: one more pass is enough.
+                debounce: Duration::from_millis(150),
                 ..Bounds::default()
             },
             reconciles,

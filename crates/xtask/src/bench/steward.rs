@@ -68,7 +68,12 @@ async fn run() -> Result<Vec<Figure>> {
     println!("watching it idle for {QUIET:?}");
     let (mark, cpu) = (server.mark().await, steward.cpu_seconds()?);
     tokio::time::sleep(QUIET).await;
-    let idle_writes = server.writes(mark).await.count();
+    // A lease is renewed for as long as it is held.
+    let idle_writes = server
+        .writes(mark)
+        .await
+        .only(|write| write.resource() != "leases")
+        .count();
     let idle_cpu = (steward.cpu_seconds()? - cpu) / QUIET.as_secs_f64() * 1_000.0;
 
     steward.stop()?;
@@ -113,7 +118,7 @@ async fn run() -> Result<Vec<Figure>> {
         figure("last hundred against the first", last / first, 1.2, ""),
         figure("memory at its peak", peak, 200.0, "MiB"),
         figure(
-            "writes in an idle minute, no pod ready",
+            "writes in an idle minute besides the lease",
             idle_writes as f64,
             0.0,
             "",
