@@ -157,7 +157,7 @@ impl Applier {
         Ok(())
     }
 
-    fn api_of<K: Applicable>(&self, object: &K) -> Api<DynamicObject> {
+    pub(crate) fn api_of<K: Applicable>(&self, object: &K) -> Api<DynamicObject> {
         let resource = ApiResource::erase::<K>(&());
         match object.namespace() {
             Some(namespace) => Api::namespaced_with(self.client.clone(), &namespace, &resource),

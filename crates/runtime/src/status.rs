@@ -3,9 +3,8 @@
 use std::fmt::Debug;
 
 use kube::{
-    Api, ResourceExt,
-    api::{DynamicObject, Patch, PatchParams},
-    core::ApiResource,
+    ResourceExt,
+    api::{Patch, PatchParams},
 };
 use serde::Serialize;
 
@@ -54,14 +53,10 @@ pub async fn report<K: Applicable, S: Serialize + PartialEq + Debug + Sync>(
         },
         status: next,
     };
-    let resource = ApiResource::erase::<K>(&());
-    let client = applier.client().clone();
-    let api: Api<DynamicObject> = match object.namespace() {
-        Some(namespace) => Api::namespaced_with(client, &namespace, &resource),
-        None => Api::all_with(client, &resource),
-    };
     let params = PatchParams::apply(applier.manager()).force();
-    api.patch_status(&object.name_any(), &params, &Patch::Apply(&body))
+    applier
+        .api_of(object)
+        .patch_status(&object.name_any(), &params, &Patch::Apply(&body))
         .await
         .map_err(ApiError::of(
             "report the status of",

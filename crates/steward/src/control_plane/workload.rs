@@ -10,6 +10,7 @@ use butler_api::steward::{
 };
 use butler_api::types::KubeVersion;
 use butler_pki::SecretKind;
+use butler_runtime::error::chain;
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{ConfigMap, Secret},
@@ -106,7 +107,13 @@ impl Controller {
             .tenants
             .client(&spec.identity.uid, kubeconfig, self.clock.now())
             .await?;
-        let versions = node_versions(&client, NODES).await.ok()?;
+        let versions = match node_versions(&client, NODES).await {
+            Ok(versions) => versions,
+            Err(error) => {
+                tracing::warn!(error = chain(&error), "could not see the tenant's nodes");
+                return None;
+            }
+        };
         let nodes = [versions.oldest, versions.newest].into_iter().flatten();
         Some(
             nodes
