@@ -7,7 +7,7 @@ use kube::{
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
     core::ApiResource,
 };
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
@@ -65,7 +65,19 @@ impl Applier {
                 Some(path) => path,
             },
         };
-        self.send(planned, &body, &because).await
+        self.send(planned, &body, &because).await?;
+        Ok(Outcome::Written)
+    }
+
+    /// Applies an object that is not watched yet, and gives it as the server filled it in.
+    pub async fn apply_new<K: Applicable + DeserializeOwned>(
+        &self,
+        planned: &K,
+    ) -> Result<K, ApiError> {
+        let body = stamped("apply", planned)?;
+        let answer = self.send(planned, &body, "").await?;
+        let typed = serde_json::to_value(&answer).and_then(serde_json::from_value);
+        typed.map_err(|error| failed("apply", planned)(kube::Error::SerdeError(error)))
     }
 
     /// Applies over exactly the object that was seen: a view that is behind loses with a conflict. For content that
@@ -82,7 +94,8 @@ impl Applier {
         if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("resourceVersion".to_owned(), seen.resource_version().into());
         }
-        self.send(planned, &body, &because).await
+        self.send(planned, &body, &because).await?;
+        Ok(Outcome::Written)
     }
 
     async fn send<K: Applicable>(
@@ -90,14 +103,15 @@ impl Applier {
         planned: &K,
         body: &Value,
         because: &str,
-    ) -> Result<Outcome, ApiError> {
+    ) -> Result<DynamicObject, ApiError> {
         let params = PatchParams::apply(self.manager).force();
-        self.api_of(planned)
+        let answer = self
+            .api_of(planned)
             .patch(&planned.name_any(), &params, &Patch::Apply(body))
             .await
             .map_err(failed("apply", planned))?;
         tracing::info!(kind = %K::kind(&()), name = %full_name(planned), because, "applied");
-        Ok(Outcome::Written)
+        Ok(answer)
     }
 
     /// Creates an object that must not exist yet, so that somebody else's is never taken over.

@@ -14,7 +14,10 @@ use std::{
     net::{IpAddr, Ipv4Addr},
 };
 
-use k8s_openapi::api::core::v1::{LoadBalancerIngress, Service};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{LoadBalancerIngress, Service},
+};
 
 use crate::{
     names,
@@ -74,6 +77,23 @@ impl Observed {
             Balancer::Address(_) => None,
         })
     }
+}
+
+/// The address that the pods of a control plane advertise.
+pub fn advertised(deployment: &Deployment) -> Option<IpAddr> {
+    let pods = deployment.spec.as_ref()?.template.spec.as_ref()?;
+    let api_server = pods
+        .containers
+        .iter()
+        .find(|container| container.name == names::API_SERVER)?;
+    let words = [&api_server.command, &api_server.args];
+    words
+        .into_iter()
+        .flatten()
+        .flatten()
+        .find_map(|word| word.strip_prefix("--advertise-address="))?
+        .parse()
+        .ok()
 }
 
 fn node_port(service: &Service, name: &str) -> Option<u16> {
@@ -168,12 +188,9 @@ pub struct Waiting {
 /// `management_domain` is the DNS domain of the cluster that the control plane runs in.
 pub fn resolve(
     spec: &ControlPlane,
-    observed: Option<&Observed>,
+    observed: &Observed,
     management_domain: &str,
 ) -> Result<Endpoint, Waiting> {
-    let Some(observed) = observed else {
-        return waiting("ServiceMissing", "the Service was not made yet".to_owned());
-    };
     let (host, advertise_address) = reach(spec, observed)?;
     let (port, konnectivity_port) = ports(spec, observed)?;
     let identity = &spec.identity;

@@ -17,7 +17,11 @@ pub mod store;
 pub mod tenant;
 pub mod workload;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use butler_api::steward::{DataStore, KubeconfigGenerator, TenantControlPlane};
 use butler_runtime::{
@@ -33,7 +37,7 @@ use data_store::Directory;
 use futures::{Stream, StreamExt, future, stream};
 use k8s_openapi::api::{
     apps::v1::Deployment,
-    core::v1::{Namespace, Service},
+    core::v1::{Namespace, Secret, Service},
 };
 use kube::{
     Api, Client, ResourceExt,
@@ -41,6 +45,9 @@ use kube::{
 };
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
+
+/// How long changes of who uses a store are gathered before it is looked at.
+const GATHER_USERS: Duration = Duration::from_secs(1);
 
 /// The lease that one replica at a time holds.
 pub const LEASE: &str = "steward.butlerlabs.dev";
@@ -51,6 +58,8 @@ pub(crate) struct Feeds {
     pub(crate) stores: Feed<DataStore>,
     pub(crate) deployments: Feed<Deployment>,
     pub(crate) services: Feed<Service>,
+    /// Keys and certificates of control planes: a Secret that somebody changes is noticed at once.
+    pub(crate) secrets: Feed<Secret>,
     pub(crate) generators: Feed<KubeconfigGenerator>,
     pub(crate) namespaces: Feed<Namespace>,
 }
@@ -67,7 +76,8 @@ impl Feeds {
             generators: Feed::start(Api::all(client.clone()), everything.clone()),
             namespaces: Feed::start(Api::all(client.clone()), everything),
             deployments: Feed::start(Api::all(client.clone()), ours.clone()),
-            services: Feed::start(Api::all(client.clone()), ours),
+            services: Feed::start(Api::all(client.clone()), ours.clone()),
+            secrets: Feed::start(Api::all(client.clone()), ours),
         })
     }
 
@@ -77,6 +87,7 @@ impl Feeds {
             stores,
             deployments,
             services,
+            secrets,
             generators,
             namespaces,
         } = self;
@@ -85,6 +96,7 @@ impl Feeds {
             stores.ready(),
             deployments.ready(),
             services.ready(),
+            secrets.ready(),
             generators.ready(),
             namespaces.ready()
         );
@@ -176,32 +188,40 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
     readiness.set(false);
 }
 
-/// Stores whose users changed.
+/// Stores whose users changed: told together, since a thousand control planes may come at once.
 fn users(feeds: &Feeds) -> impl Stream<Item = ObjectRef<DataStore>> + Send + use<> {
-    let planes = feeds.control_planes.subscribe();
-    planes.filter_map(|change| future::ready(data_store::store_of(change.object())))
+    let mut used = HashMap::new();
+    let changed = feeds.control_planes.subscribe();
+    changed
+        .map(move |change| data_store::moved(&mut used, &change))
+        .filter(|moved| future::ready(!moved.is_empty()))
+        .ready_chunks(usize::from(u16::MAX))
+        .then(async |moved| {
+            tokio::time::sleep(GATHER_USERS).await;
+            let stores: HashSet<_> = moved.into_iter().flatten().collect();
+            stream::iter(stores)
+        })
+        .flatten()
 }
 
-/// Control planes to look at because something of theirs changed: their Service, their pods, their store.
+/// Control planes to look at because something of theirs changed: their Service, their pods,
+/// their Secrets, their store.
 fn triggers(
     feeds: &Feeds,
     directory: &Directory,
 ) -> impl Stream<Item = ObjectRef<TenantControlPlane>> + Send + use<> {
-    let owner = |name: Option<&String>, namespace: Option<String>| {
-        let plane = ObjectRef::new(name?);
-        Some(namespace.map_or_else(
-            || plane.clone(),
-            |namespace| plane.clone().within(&namespace),
-        ))
-    };
-    let deployments = feeds.deployments.subscribe().map(move |change| {
-        let object = change.object();
-        owner(object.labels().get(names::NAME), object.namespace())
-    });
-    let services = feeds.services.subscribe().map(move |change| {
-        let object = change.object();
-        owner(object.labels().get(names::NAME), object.namespace())
-    });
+    let deployments = feeds
+        .deployments
+        .subscribe()
+        .map(|change| plane_of(&**change.object()));
+    let services = feeds
+        .services
+        .subscribe()
+        .map(|change| plane_of(&**change.object()));
+    let secrets = feeds
+        .secrets
+        .subscribe()
+        .map(|change| plane_of(&**change.object()));
     let planes = feeds.control_planes.store();
     let stores = stream::unfold(directory.changes(), |mut changes| async move {
         match changes.recv().await {
@@ -225,5 +245,15 @@ fn triggers(
                 .map(|plane| Some(ObjectRef::from_obj(&*plane))),
         )
     });
-    stream::select(of_store, stream::select(deployments, services)).filter_map(future::ready)
+    let children = stream::select(secrets, stream::select(deployments, services));
+    stream::select(of_store, children).filter_map(future::ready)
+}
+
+/// The control plane that an object belongs to, by its label.
+fn plane_of<K: kube::Resource>(object: &K) -> Option<ObjectRef<TenantControlPlane>> {
+    let plane = ObjectRef::new(object.labels().get(names::NAME)?);
+    Some(match object.namespace() {
+        Some(namespace) => plane.within(&namespace),
+        None => plane,
+    })
 }

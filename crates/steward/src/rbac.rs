@@ -34,12 +34,8 @@ fn rules() -> Vec<PolicyRule> {
         rule(&[STEWARD], &["kubeconfiggenerators"], &["patch"]),
         rule(&[STEWARD], &["kubeconfiggenerators/status"], &["patch"]),
         rule(&[""], &["namespaces"], &READ),
-        // Secrets are read by label and when a store names them, never watched.
-        rule(
-            &[""],
-            &["secrets"],
-            &["get", "list", "create", "patch", "delete"],
-        ),
+        // Watched by label; others are read when a store or a setting names them.
+        rule(&[""], &["secrets"], &OWN),
         rule(&[""], &["services", "configmaps"], &OWN),
         rule(&["apps"], &["deployments"], &OWN),
         rule(&["policy"], &["poddisruptionbudgets"], &OWN),

@@ -1,14 +1,17 @@
 //! Keys, certificates and kubeconfigs of a control plane: read, plan, write what differs.
 
+use std::sync::Arc;
+
 use butler_api::steward::TenantControlPlane;
 use butler_pki::{
     Algorithm, AltName, AltNames, Contents, Fresh, IssueError, Item, Jitter, Lifetimes, Plan,
     SecretKind, Servers, Tenant, Wanted, carry_out, layout, plan, wanted,
 };
-use butler_runtime::{apply::Applier, error::ApiError};
+use butler_runtime::{apply::Applier, error::ApiError, watch::Feed};
+use futures::future::try_join_all;
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
-use kube::{Api, ResourceExt, api::ListParams};
+use kube::{Api, ResourceExt};
 
 use crate::{
     data_store::Store,
@@ -93,34 +96,59 @@ fn server_names(endpoint: &Endpoint) -> AltNames {
     names.collect()
 }
 
-/// Reads the control plane's Secrets: one request for all of them.
-pub(super) async fn read(applier: &Applier, spec: &ControlPlane) -> Result<Vec<Secret>, ApiError> {
+/// The control plane's Secrets as they are watched.
+pub(super) fn watched(feed: &Feed<Secret>, spec: &ControlPlane) -> Vec<Arc<Secret>> {
     let identity = &spec.identity;
-    let ours = ListParams::default().labels(&format!("{}={}", names::NAME, identity.name));
-    let api: Api<Secret> = Api::namespaced(applier.client().clone(), &identity.namespace);
-    let list = api.list(&ours).await;
-    Ok(list
-        .map_err(ApiError::of("list", "Secrets of", &identity.name))?
-        .items)
+    let names = SecretKind::ALL.map(|kind| kind.name(&identity.name));
+    let found = names
+        .iter()
+        .filter_map(|name| feed.get(Some(&identity.namespace), name));
+    found.collect()
+}
+
+/// The control plane's Secrets as they are now. By name: a namespace may hold those of a thousand others.
+async fn read(applier: &Applier, tenant: &Tenant) -> Result<Vec<Arc<Secret>>, ApiError> {
+    let api: Api<Secret> = Api::namespaced(applier.client().clone(), &tenant.namespace);
+    let get = async |kind: SecretKind| {
+        let name = kind.name(&tenant.name);
+        let found = api.get_opt(&name).await;
+        found.map_err(ApiError::of("get", "Secret", &name))
+    };
+    let found = try_join_all(SecretKind::ALL.map(get)).await?;
+    Ok(found.into_iter().flatten().map(Arc::new).collect())
+}
+
+/// What is known of a control plane's Secrets before anything is issued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    /// There are none: the control plane is new. Creating them fails if that is wrong.
+    Nothing,
+    /// What is watched, which may be behind.
+    Watched,
 }
 
 /// Issues what is due and writes the Secrets that differ.
 pub(super) async fn ensure(
     applier: &Applier,
     wanted: &Wanted,
-    held: &[Secret],
+    mut held: Vec<Arc<Secret>>,
+    known: Known,
     owner: &OwnerReference,
     now: Timestamp,
 ) -> Result<Certificates, CertificateError> {
     let jitter = Jitter::of(&owner.uid);
-    let contents = layout::read(&wanted.tenant, held);
-    let decided = plan(wanted, &contents, now, jitter);
+    let mut contents = contents(wanted, &held);
+    let mut decided = plan(wanted, &contents, now, jitter);
+    if !decided.is_settled() && known == Known::Watched {
+        // Nothing is issued because a watch is behind.
+        held = read(applier, &wanted.tenant).await?;
+        contents = self::contents(wanted, &held);
+        decided = plan(wanted, &contents, now, jitter);
+    }
     let blocked = blocked(&decided);
-    let contents = if decided.is_settled() {
-        contents
-    } else {
-        carry_out(&decided, wanted, &contents, &mut Fresh, now)?
-    };
+    if !decided.is_settled() {
+        contents = carry_out(&decided, wanted, &contents, &mut Fresh, now)?;
+    }
     for (kind, content) in &contents {
         let mut secret = content.to_secret(*kind, &wanted.tenant);
         secret.metadata.owner_references = Some(vec![owner.clone()]);
@@ -140,6 +168,10 @@ pub(super) async fn ensure(
         blocked,
         next_renewal,
     })
+}
+
+fn contents(wanted: &Wanted, held: &[Arc<Secret>]) -> Contents {
+    layout::read(&wanted.tenant, held.iter().map(Arc::as_ref))
 }
 
 fn blocked(plan: &Plan) -> Vec<String> {

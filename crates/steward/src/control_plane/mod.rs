@@ -6,6 +6,7 @@
 mod certificates;
 mod ending;
 mod error;
+mod notes;
 mod progress;
 mod reaching;
 mod report;
@@ -23,9 +24,10 @@ use butler_runtime::{
     conditions,
     controller::{Reconciler, Wake},
     error::{Classify, chain},
+    events::Events,
     finalizers, status,
 };
-use certificates::Certificates;
+use certificates::{Certificates, Known};
 pub use error::Error;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -84,6 +86,7 @@ pub struct Controller {
     directory: Arc<Directory>,
     settings: Settings,
     tenants: Tenants,
+    events: Events,
 }
 
 impl Controller {
@@ -95,8 +98,10 @@ impl Controller {
         settings: Settings,
     ) -> Self {
         let applier = Applier::new(client.clone(), names::FIELD_MANAGER);
+        let events = Events::new(client.clone(), names::FIELD_MANAGER, Arc::clone(&clock));
         Self {
             applier,
+            events,
             clock,
             feeds,
             directory,
@@ -173,9 +178,16 @@ impl Controller {
         const STAGE: &str = "CertificatesReady";
         let owner = raw.controller_owner_ref(&()).ok_or(Error::Identity)?;
         let wanted = certificates::wanted(raw, spec, endpoint, store, identity.user());
-        let held = certificates::read(&self.applier, spec).await?;
+        let held = certificates::watched(&self.feeds.secrets, spec);
+        // The finalizer is the first write: what lacks it has nothing else yet.
+        let known = if finalizers::has(raw, names::FINALIZER) {
+            Known::Watched
+        } else {
+            Known::Nothing
+        };
+        let now = self.clock.now();
         let certificates =
-            certificates::ensure(&self.applier, &wanted, &held, &owner, self.clock.now()).await?;
+            certificates::ensure(&self.applier, &wanted, held, known, &owner, now).await?;
         if certificates.blocked.is_empty() {
             progress.passed(STAGE, "Ready", "everything is signed and in date");
         } else {
@@ -245,6 +257,9 @@ impl Controller {
             ..next
         };
         status::report(&self.applier, raw, held, &next).await?;
+        for note in notes::notes(before, &verdicts) {
+            self.events.tell(raw, &note).await;
+        }
         Ok(())
     }
 }

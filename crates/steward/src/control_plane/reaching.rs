@@ -2,9 +2,7 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use butler_runtime::error::ApiError;
 use k8s_openapi::api::core::v1::Service;
-use kube::Api;
 
 use super::{Controller, Error, progress::Progress, report::Facts};
 use crate::{
@@ -30,18 +28,22 @@ impl Controller {
             .feeds
             .services
             .get(Some(&identity.namespace), &identity.name);
-        self.applier.apply(&wanted, live.as_deref()).await?;
-        let live: Option<Service> = match live {
-            Some(live) => Some((*live).clone()),
-            // Just made: its address is there already, the watch is only behind.
-            None => self.read_service(spec).await?,
+        let live: Service = match live {
+            // Just made, and its address is there already.
+            None => self.applier.apply_new(&wanted).await?,
+            Some(live) => {
+                self.applier.apply(&wanted, Some(&*live)).await?;
+                (*live).clone()
+            }
         };
-        let mut observed = live.as_ref().map(endpoint::Observed::of);
-        if let Some(observed) = &mut observed {
-            observed.resolved = resolve_hostname(observed).await;
-        }
-        facts.service = live;
-        match endpoint::resolve(spec, observed.as_ref(), &self.settings.management_domain) {
+        let mut observed = endpoint::Observed::of(&live);
+        observed.resolved = resolve_hostname(&observed).await;
+        observed.advertised = self
+            .deployment(spec)
+            .as_deref()
+            .and_then(endpoint::advertised);
+        facts.service = Some(live);
+        match endpoint::resolve(spec, &observed, &self.settings.management_domain) {
             Ok(endpoint) => {
                 progress.passed(
                     STAGE,
@@ -56,13 +58,6 @@ impl Controller {
                 Ok(None)
             }
         }
-    }
-
-    async fn read_service(&self, spec: &ControlPlane) -> Result<Option<Service>, Error> {
-        let identity = &spec.identity;
-        let api: Api<Service> = Api::namespaced(self.applier.client().clone(), &identity.namespace);
-        let live = api.get_opt(&identity.name).await;
-        Ok(live.map_err(ApiError::of("get", "Service", &identity.name))?)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The pods of a control plane, and what its tenant cluster is told: from spec and findings to objects.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use butler_api::steward::{
     TenantControlPlane,
@@ -71,7 +71,9 @@ impl Controller {
         };
         let inputs = inputs(spec, store, identity, certificates);
         let (decision, objects) = roll(spec, endpoint, &inputs, &current);
-        self.apply_objects(spec, &objects, live.as_deref()).await?;
+        // What was just made is known before the watch tells of it, so that it is reported once.
+        let made = self.apply_objects(spec, &objects, live.as_deref()).await?;
+        let live = made.map(Arc::new).or(live);
 
         let report = pods_report(raw, spec, live.as_deref());
         facts.state = Some(report.state);
@@ -125,13 +127,13 @@ impl Controller {
         )
     }
 
-    /// Settings first, then the pods that mount them, then what is no longer wanted.
+    /// Settings first, then the pods that mount them, then what is no longer wanted; the Deployment if it is new.
     async fn apply_objects(
         &self,
         spec: &ControlPlane,
         objects: &Objects,
         live: Option<&Deployment>,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Deployment>, Error> {
         // No `..`: a new kind must be given its place in the order here. The Service stands already.
         let Objects {
             config_maps,
@@ -152,7 +154,13 @@ impl Controller {
         for wanted in secrets {
             self.applier.apply::<Secret>(wanted, None).await?;
         }
-        self.applier.apply(deployment, live).await?;
+        let made = match live {
+            None => Some(self.applier.apply_new(deployment).await?),
+            Some(live) => {
+                self.applier.apply(deployment, Some(live)).await?;
+                None
+            }
+        };
         if let Some(wanted) = disruption_budget {
             let held = self.held::<PodDisruptionBudget>(spec, true).await?;
             let live = held
@@ -160,7 +168,7 @@ impl Controller {
                 .find(|held| held.name_any() == wanted.name_any());
             self.applier.apply(wanted, live).await?;
         }
-        Ok(())
+        Ok(made)
     }
 
     /// What there is of a kind that few control planes have: read when needed, not watched.

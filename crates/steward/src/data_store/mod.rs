@@ -4,7 +4,7 @@
 mod directory;
 mod resolve;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use butler_api::steward::{
     DataStore, TenantControlPlane,
@@ -141,7 +141,27 @@ impl Reconciler for Controller {
     }
 }
 
-/// The store whose users a control plane's change may add to or take from.
+/// The stores that won or lost a user by this change; `used` is who used what before it.
+pub(crate) fn moved(
+    used: &mut HashMap<ObjectRef<TenantControlPlane>, ObjectRef<DataStore>>,
+    change: &Change<TenantControlPlane>,
+) -> Vec<ObjectRef<DataStore>> {
+    let plane = ObjectRef::from_obj(&**change.object());
+    let now = match change {
+        Change::Present(object) => store_of(object),
+        Change::Gone(_) => None,
+    };
+    let before = match &now {
+        Some(store) => used.insert(plane, store.clone()),
+        None => used.remove(&plane),
+    };
+    if before == now {
+        return Vec::new();
+    }
+    before.into_iter().chain(now).collect()
+}
+
+/// The store that holds a control plane's data.
 pub(crate) fn store_of(plane: &TenantControlPlane) -> Option<ObjectRef<DataStore>> {
     let storage = plane.status.as_ref()?.storage.as_ref()?;
     storage.data_store_name.as_deref().map(ObjectRef::new)
@@ -170,5 +190,40 @@ fn condition(verdict: &store::health::Verdict) -> Verdict {
         Verdict::yes("Ready", verdict.reason.as_str(), verdict.message.clone())
     } else {
         Verdict::no("Ready", verdict.reason.as_str(), verdict.message.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn plane(store: Option<&str>) -> Arc<TenantControlPlane> {
+        let plane = json!({
+            "apiVersion": "steward.butlerlabs.dev/v1alpha1",
+            "kind": "TenantControlPlane",
+            "metadata": {"name": "blue", "namespace": "tenants"},
+            "spec": {"controlPlane": {"service": {"serviceType": "ClusterIP"}}, "kubernetes": {"version": "v1.35.4"}},
+            "status": {"storage": {"dataStoreName": store}},
+        });
+        Arc::new(serde_json::from_value(plane).unwrap())
+    }
+
+    #[test]
+    fn a_store_is_told_of_users_that_come_and_go_and_of_nothing_else() {
+        let mut used = HashMap::new();
+        let mut told = |change| {
+            let stores = moved(&mut used, &change);
+            stores
+                .into_iter()
+                .map(|store| store.name)
+                .collect::<Vec<_>>()
+        };
+        assert!(told(Change::Present(plane(None))).is_empty());
+        assert_eq!(told(Change::Present(plane(Some("a")))), ["a"]);
+        assert!(told(Change::Present(plane(Some("a")))).is_empty());
+        assert_eq!(told(Change::Present(plane(Some("b")))), ["a", "b"]);
+        assert_eq!(told(Change::Gone(plane(Some("b")))), ["b"]);
     }
 }

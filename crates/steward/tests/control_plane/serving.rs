@@ -5,13 +5,17 @@ use std::{fs, time::Duration};
 
 use butler_api::steward::TenantControlPlane;
 use butler_runtime::task::Task;
+use butler_steward::{
+    names,
+    workload::state::{Progress, Rollout},
+};
 use butler_testkit::{
     Namespace, PATIENCE, Server,
     etcd::TlsEtcd,
     pods::{PodOptions, Pods},
     wait_for, wait_for_condition,
 };
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
 use tokio_util::sync::CancellationToken;
 
 use crate::stage;
@@ -241,8 +245,30 @@ async fn ask(endpoint: &str) -> Result<(), String> {
     answer.map(drop).map_err(|error| format!("{error:?}"))
 }
 
+/// Waits until pods with another serving certificate have replaced all others.
+async fn rolled(home: &Namespace, before: &Deployment) {
+    let key = format!("{}api-server-certificate", names::CONTENT);
+    let mark = |deployment: &Deployment| {
+        let pods = deployment.spec.as_ref()?.template.metadata.as_ref()?;
+        pods.annotations.as_ref()?.get(&key).cloned()
+    };
+    let old = mark(before).expect("the pods say what they mount");
+    let what = format!("a complete rollout with another {key}");
+    wait_for(
+        &home.api::<Deployment>(),
+        "blue",
+        &what,
+        SOON,
+        |deployment| {
+            mark(deployment).is_some_and(|new| new != old)
+                && Rollout::of(deployment).progress == Progress::Complete
+        },
+    )
+    .await;
+}
+
 #[tokio::test]
-async fn an_upgrade_and_a_renewal_fail_no_request() {
+async fn an_upgrade_a_renewal_and_another_endpoint_fail_no_request() {
     let platform = platform().await;
     let old = stage::control_plane("blue", "").replace("v1.35.4", "v1.34.4");
     platform.home.apply_yaml(&old).await;
@@ -255,43 +281,35 @@ async fn an_upgrade_and_a_renewal_fail_no_request() {
         .apply_yaml(&stage::control_plane("blue", ""))
         .await;
     installed(&platform.home, "v1.35.4").await;
-    let certificate = "blue-api-server-certificate";
-    let before: Secret = platform.home.get(certificate).await;
+
+    // A Secret that asks for it is renewed, and the pods that show it are replaced.
+    let before: Deployment = platform.home.get("blue").await;
     let rotate = [
         "annotate",
         "secret",
-        certificate,
+        "blue-api-server-certificate",
         "-n",
         platform.home.name(),
         "certs.steward.butlerlabs.dev/rotate=",
     ];
     platform.server.kubectl(&rotate).await;
-    // Nothing watches Secrets; the next look at the control plane notices.
-    let nudge = [
-        "annotate",
-        "tcp",
-        "blue",
-        "-n",
-        platform.home.name(),
-        "nudge=1",
-    ];
-    platform.server.kubectl(&nudge).await;
-    wait_for(
-        &platform.home.api::<Secret>(),
-        certificate,
-        "a new certificate",
-        SOON,
-        |secret| secret.data != before.data,
-    )
-    .await;
-    let deployments = platform
+    rolled(&platform.home, &before).await;
+
+    // Another endpoint: certificates, kubeconfigs and pods follow, and who still uses the old one is served.
+    let before: Deployment = platform.home.get("blue").await;
+    let elsewhere = "networkProfile: {address: 127.9.9.9, certSANs: [blue.example]}";
+    platform
         .home
-        .api::<k8s_openapi::api::apps::v1::Deployment>();
-    wait_for(&deployments, "blue", "a complete rollout", SOON, |live| {
-        butler_steward::workload::state::Rollout::of(live).progress
-            == butler_steward::workload::state::Progress::Complete
-    })
-    .await;
+        .apply_yaml(&stage::control_plane("blue", elsewhere))
+        .await;
+    rolled(&platform.home, &before).await;
+    let secret: Secret = platform.home.get("blue-admin-kubeconfig").await;
+    let kubeconfig = String::from_utf8(secret.data.unwrap()["admin.conf"].0.clone()).unwrap();
+    assert!(
+        kubeconfig.contains("https://127.9.9.9:6443"),
+        "the kubeconfig leads to the new endpoint"
+    );
+
     let probes = asking.end().await;
     println!("{} answered", probes.answered);
     assert!(
@@ -301,6 +319,31 @@ async fn an_upgrade_and_a_renewal_fail_no_request() {
         probes.answered,
         probes.failed
     );
+}
+
+#[tokio::test]
+async fn a_secret_edited_to_garbage_is_put_right_and_the_control_plane_goes_on() {
+    let platform = platform().await;
+    platform
+        .home
+        .apply_yaml(&stage::control_plane("blue", ""))
+        .await;
+    is_ready(&platform.home, "blue").await;
+    let name = "blue-api-server-certificate";
+    let garbage = r#"{"data":{"apiserver.crt":"Z2FyYmFnZQ=="}}"#;
+    let home = platform.home.name();
+    platform
+        .server
+        .kubectl(&["patch", "secret", name, "-n", home, "-p", garbage])
+        .await;
+    let secrets = platform.home.api::<Secret>();
+    wait_for(&secrets, name, "a certificate again", SOON, |secret| {
+        let files = secret.data.as_ref();
+        files.is_some_and(|files| files["apiserver.crt"].0.starts_with(b"-----BEGIN"))
+    })
+    .await;
+    is_ready(&platform.home, "blue").await;
+    kubectl(&platform, "blue", &["get", "namespaces"]).await;
 }
 
 async fn installed(home: &Namespace, version: &str) {

@@ -97,6 +97,6 @@ fn a_control_plane_behind_a_load_balancer_with_a_host_name() {
         resolved: vec![IpAddr::from([203, 0, 113, 4])],
         ..observed()
     };
-    let endpoint = endpoint::resolve(&spec, Some(&seen), "cluster.local").unwrap();
+    let endpoint = endpoint::resolve(&spec, &seen, "cluster.local").unwrap();
     compare("hostname", &spec, &endpoint, &inputs(&spec));
 }

@@ -108,7 +108,7 @@ pub(crate) fn observed() -> Observed {
 
 /// The endpoint of a control plane with that Service.
 pub(crate) fn endpoint(spec: &ControlPlane) -> Endpoint {
-    endpoint::resolve(spec, Some(&observed()), "cluster.local").unwrap()
+    endpoint::resolve(spec, &observed(), "cluster.local").unwrap()
 }
 
 /// What objects depend on besides.

@@ -17,7 +17,7 @@ fn endpoint(spec: &ControlPlane) -> Endpoint {
         balancer: vec![Balancer::Address([10, 40, 0, 201].into())],
         ..Observed::default()
     };
-    endpoint::resolve(spec, Some(&seen), "cluster.local").unwrap()
+    endpoint::resolve(spec, &seen, "cluster.local").unwrap()
 }
 
 fn inputs(spec: &ControlPlane) -> Inputs {

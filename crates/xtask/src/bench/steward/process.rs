@@ -53,8 +53,17 @@ impl Steward {
 
     /// The most memory it ever had, in KiB.
     pub(super) fn peak_memory(&self) -> Result<u64> {
+        self.memory_as("VmHWM:")
+    }
+
+    /// The memory it has now, in KiB.
+    pub(super) fn memory(&self) -> Result<u64> {
+        self.memory_as("VmRSS:")
+    }
+
+    fn memory_as(&self, field: &str) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
         let number = line.and_then(|line| line.split_whitespace().next());
         number
             .context("the kernel does not say")?
@@ -82,10 +91,15 @@ impl Steward {
         Ok((used.0 + used.1) / TICKS)
     }
 
-    /// Waits until it has gone over this many control planes.
-    pub(super) async fn await_passes(&self, count: usize, patience: Duration) -> Result<()> {
-        const PASSES: &str =
-            r#"butler_reconciles_total{controller="tenantcontrolplane",result="Ok"} "#;
+    /// Waits until one of its controllers has made this many passes.
+    pub(super) async fn await_passes(
+        &self,
+        controller: &str,
+        count: usize,
+        patience: Duration,
+    ) -> Result<()> {
+        let series =
+            format!(r#"butler_reconciles_total{{controller="{controller}",result="Ok"}} "#);
         let started = Instant::now();
         loop {
             ensure!(
@@ -93,7 +107,9 @@ impl Steward {
                 "waited {patience:?} for {count} passes"
             );
             let text = self.metrics().unwrap_or_default();
-            let passes = text.lines().find_map(|line| line.strip_prefix(PASSES));
+            let passes = text
+                .lines()
+                .find_map(|line| line.strip_prefix(series.as_str()));
             if passes.and_then(|text| text.parse::<usize>().ok()) >= Some(count) {
                 return Ok(());
             }
