@@ -27,18 +27,22 @@ fn rules() -> Vec<PolicyRule> {
             &["patch"],
         ),
         // Finalizers, and the right to be the owner that blocks deletion.
-        rule(&[STEWARD], &["tenantcontrolplanes"], &["patch"]),
+        rule(
+            &[STEWARD],
+            &["tenantcontrolplanes", "datastores"],
+            &["patch"],
+        ),
         rule(&[STEWARD], &["tenantcontrolplanes/finalizers"], &["update"]),
         // Generators: what they select by, and the finalizer that keeps them until their Secrets are gone.
         rule(&[STEWARD], &["kubeconfiggenerators"], &READ),
         rule(&[STEWARD], &["kubeconfiggenerators"], &["patch"]),
         rule(&[STEWARD], &["kubeconfiggenerators/status"], &["patch"]),
         rule(&[""], &["namespaces"], &READ),
-        // Secrets are read by label and when a store names them, never watched.
+        // Secrets are read by label and when a store names them; those that stores name are watched, without content.
         rule(
             &[""],
             &["secrets"],
-            &["get", "list", "create", "patch", "delete"],
+            &["get", "list", "watch", "create", "patch", "delete"],
         ),
         rule(&[""], &["services", "configmaps"], &OWN),
         rule(&["apps"], &["deployments"], &OWN),

@@ -38,6 +38,7 @@ use crate::{
     Feeds,
     data_store::{Directory, Store},
     endpoint::Endpoint,
+    metering::Figures,
     names,
     spec::{AuditPolicy, ControlPlane, validate},
     store,
@@ -82,6 +83,7 @@ pub struct Controller {
     clock: SharedClock,
     feeds: Arc<Feeds>,
     directory: Arc<Directory>,
+    figures: Arc<Figures>,
     settings: Settings,
     tenants: Tenants,
 }
@@ -92,6 +94,7 @@ impl Controller {
         clock: SharedClock,
         feeds: Arc<Feeds>,
         directory: Arc<Directory>,
+        figures: Arc<Figures>,
         settings: Settings,
     ) -> Self {
         let applier = Applier::new(client.clone(), names::FIELD_MANAGER);
@@ -100,6 +103,7 @@ impl Controller {
             clock,
             feeds,
             directory,
+            figures,
             settings,
             tenants: Tenants::default(),
         }
@@ -182,6 +186,7 @@ impl Controller {
             progress.stopped(STAGE, "Blocked", certificates.blocked.join("; "));
         }
         facts.contents = Some(certificates.contents.clone());
+        self.figures.expires(&owner.uid, certificates.first_expiry);
         Ok(certificates)
     }
 
