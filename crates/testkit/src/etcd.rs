@@ -163,10 +163,17 @@ impl TlsEtcd {
     pub async fn stop(&mut self, at: usize) -> Result<(), Error> {
         let name = self.members[at].name;
         self.guardian.stop(name)?;
-        self.until(name, "etcd to stop", async |etcd| {
-            etcd.guardian.pid(name).is_none()
-        })
-        .await
+        let deadline = Instant::now() + PATIENCE;
+        while self.guardian.pid(name).is_some() {
+            if Instant::now() > deadline {
+                return Err(Error::Late {
+                    what: format!("{name} to stop"),
+                    last: "its process".to_owned(),
+                });
+            }
+            sleep(INTERVAL).await;
+        }
+        Ok(())
     }
 
     /// Starts a member that was ended.

@@ -132,7 +132,13 @@ impl Metering {
 
     fn record(&self, tenant: &Tenant, measurement: Measurement, telling: Telling) {
         let quiet = telling == Telling::MetricsOnly || tenant.asleep || tenant.leaving;
-        let news = steps::next(tenant.usage.as_ref(), measurement.usage, self.clock.now());
+        let pending = self.figures.tenant(tenant.uid()).news;
+        let news = steps::news(
+            tenant.usage.as_ref(),
+            pending,
+            measurement.usage,
+            self.clock.now(),
+        );
         let news = news.filter(|_| !quiet);
         let told = news.is_some();
         self.figures.measured(tenant.uid(), measurement, news);

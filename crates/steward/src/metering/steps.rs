@@ -47,6 +47,19 @@ pub(crate) fn next(
     })
 }
 
+/// Like [`next`], where an earlier step may be on its way: it stands until the next one, and keeps its time.
+pub(crate) fn news(
+    reported: Option<&StorageUsage>,
+    pending: Option<StorageUsage>,
+    found: Usage,
+    now: Timestamp,
+) -> Option<StorageUsage> {
+    match pending.filter(|pending| reported != Some(pending)) {
+        None => next(reported, found, now),
+        Some(pending) => next(Some(&pending), found, now).or(Some(pending)),
+    }
+}
+
 fn is_far(reported: i64, found: u64, few: u64) -> bool {
     let reported = u64::try_from(reported).unwrap_or_default();
     reported.abs_diff(found) >= (reported / PART).max(few)
@@ -97,6 +110,21 @@ mod tests {
         let again = |keys, bytes| next(small.as_ref(), usage(keys, bytes), at(2)).is_some();
         assert!(!again(380, 500 << 10));
         assert!(again(400, 300 << 10));
+    }
+
+    #[test]
+    fn a_step_that_is_on_its_way_is_not_made_again() {
+        let first = news(None, None, usage(1_000, 0), at(1));
+        assert_eq!(first.as_ref().unwrap().last_update, Some(Time(at(1))));
+        let again = news(None, first.clone(), usage(1_010, 0), at(2));
+        assert_eq!(again, first);
+        let further = news(None, first.clone(), usage(2_000, 0), at(3)).unwrap();
+        assert_eq!(further.keys, 2_000);
+        // It arrived.
+        assert_eq!(
+            news(first.as_ref(), first.clone(), usage(1_010, 0), at(4)),
+            None
+        );
     }
 
     #[test]

@@ -133,13 +133,17 @@ async fn probe_member(session: &Session, at: usize) -> Result<Member, Failure> {
         Ok(status) => return Ok(member(status)),
         Err(error) => failure(&error),
     };
-    if failure.trouble != Trouble::Unreachable {
+    if !matches!(failure.trouble, Trouble::Unreachable | Trouble::TlsRefused) {
         return Err(failure);
     }
+    // A connection that breaks says something else each time; the handshake alone always says the same.
     Err(match session.tls_refusal(at).await {
         Some(refusal) => Failure {
             trouble: Trouble::TlsRefused,
-            message: format!("{}: {refusal}", failure.message),
+            message: format!(
+                "could not agree on TLS with member {}: {refusal}",
+                session.endpoints().get(at).map_or("", String::as_str)
+            ),
         },
         None => failure,
     })

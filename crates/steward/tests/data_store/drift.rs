@@ -1,18 +1,20 @@
 //! Users and roles of tenants that somebody changes by hand.
 
-use butler_steward::store::{Chosen, Identity, Owner};
-use butler_testkit::{PATIENCE, Server, etcd::TlsEtcd};
+use butler_steward::{
+    Pace,
+    store::{Chosen, Identity, Owner},
+};
+use butler_testkit::{Namespace, etcd::TlsEtcd};
 use k8s_openapi::api::events::v1::Event;
 use kube::{ResourceExt, api::ListParams};
-use tokio::time::{Instant, sleep};
 
 use crate::{
     raw::User,
-    stage::{self, FAST},
+    stage::{self, FAST, SLOW, until},
 };
 
 /// A tenant's place, by what its control plane reports.
-async fn place(home: &butler_testkit::Namespace, name: &str) -> Identity {
+async fn place(home: &Namespace, name: &str) -> Identity {
     let (plane, _) = stage::plane_is(home, name, "StoreReady", "True", "Ready").await;
     let owner = Owner {
         namespace: home.name().to_owned(),
@@ -20,15 +22,6 @@ async fn place(home: &butler_testkit::Namespace, name: &str) -> Identity {
         uid: plane.uid().unwrap(),
     };
     Identity::of(owner, &Chosen::default(), &Chosen::default()).unwrap()
-}
-
-/// Asks etcd until something holds: it tells nobody of its users.
-async fn until(what: &str, holds: impl AsyncFn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds().await {
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} for {what}");
-        sleep(std::time::Duration::from_millis(50)).await;
-    }
 }
 
 /// Whether the tenant's own user can write below its prefix, and nowhere else.
@@ -42,8 +35,7 @@ async fn works(etcd: &TlsEtcd, tenant: &Identity) -> bool {
     user.put(own, b"x").await.is_ok() && user.put("/elsewhere", b"x").await.is_err()
 }
 
-async fn events(server: &Server, home: &butler_testkit::Namespace) -> Vec<String> {
-    let _ = server;
+async fn events(home: &Namespace) -> Vec<String> {
     let list = home.api::<Event>().list(&ListParams::default()).await;
     let reasons = list.unwrap().into_iter().filter_map(|event| event.reason);
     reasons.collect()
@@ -53,7 +45,11 @@ async fn events(server: &Server, home: &butler_testkit::Namespace) -> Vec<String
 async fn what_somebody_changes_by_hand_is_put_right_and_nothing_else_is_written() {
     let (server, etcd) = (stage::server().await, TlsEtcd::start().await.unwrap());
     let home = server.namespace("tenants").await;
-    let _steward = stage::steward(&server, FAST);
+    let pace = Pace {
+        round: SLOW.round,
+        ..FAST
+    };
+    let _steward = stage::steward(&server, pace);
     server
         .apply_yaml(&etcd.data_store("main").to_string())
         .await;
@@ -80,12 +76,15 @@ async fn what_somebody_changes_by_hand_is_put_right_and_nothing_else_is_written(
     })
     .await;
     until("an event about each", async || {
-        let told = events(&server, &home).await;
+        let told = events(&home).await;
         told.iter().any(|reason| reason == "StoreAccessRestored")
     })
     .await;
 
-    // Nothing of this is the business of control planes: none was looked at, let alone written.
+    for name in ["blue", "green"] {
+        stage::counted(&home, name).await;
+    }
+    // Nothing of this is the business of control planes: nothing is written about them.
     let mark = server.mark().await;
     root.delete_user(blue.user()).await;
     until("the user of blue", async || works(&etcd, &blue).await).await;

@@ -79,7 +79,7 @@ async fn each_wrong_secret_is_named_and_its_correction_heals_store_and_tenant() 
                 ..good.clone()
             }),
             reason: "TlsRefused",
-            words: "certificate",
+            words: "received fatal alert",
         },
         Case {
             name: "wrong-user",

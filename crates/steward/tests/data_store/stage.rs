@@ -16,6 +16,7 @@ use k8s_openapi::{
 };
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::raw::User;
@@ -33,6 +34,41 @@ pub(crate) const SLOW: Pace = Pace {
     look: Duration::from_hours(1),
     round: Duration::from_hours(1),
 };
+
+/// Waits until Kubernetes has counted the pods of a control plane, none of which is ready, and that was reported.
+pub(crate) async fn counted(home: &Namespace, name: &str) {
+    let planes = home.api::<TenantControlPlane>();
+    wait_for(
+        &planes,
+        name,
+        "a pod that is not ready",
+        PATIENCE,
+        |plane| {
+            let status = plane.status.clone().unwrap_or_default();
+            let resources = status.kubernetes_resources.unwrap_or_default();
+            let pods = resources.deployment.unwrap_or_default();
+            (pods.updated_replicas, pods.unavailable_replicas) == (Some(1), Some(1))
+        },
+    )
+    .await;
+}
+
+/// How many passes over stores ended well so far.
+pub(crate) fn passes(metrics: &Metrics) -> u64 {
+    const PASSES: &str = r#"butler_reconciles_total{controller="datastore",result="Ok"} "#;
+    let text = metrics.encode().unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(PASSES));
+    line.map_or(0, |count| count.parse().unwrap())
+}
+
+/// Asks until something holds that nobody tells of: figures, and what is in etcd.
+pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds().await {
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} for {what}");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
 
 pub(crate) async fn server() -> Server {
     Server::start(Options::default().with_controller_manager())
