@@ -43,8 +43,13 @@ pub(crate) fn next(
     is_step.then(|| StorageUsage {
         keys: i64::try_from(found.keys).unwrap_or(i64::MAX),
         bytes: i64::try_from(found.bytes).unwrap_or(i64::MAX),
-        last_update: Some(Time(now)),
+        last_update: Some(Time(whole_second(now))),
     })
+}
+
+/// As the API stores it: a fraction would come back without it, and look like something else.
+fn whole_second(now: Timestamp) -> Timestamp {
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 /// Like [`next`], where an earlier step may be on its way: it stands until the next one, and keeps its time.
@@ -110,6 +115,17 @@ mod tests {
         let again = |keys, bytes| next(small.as_ref(), usage(keys, bytes), at(2)).is_some();
         assert!(!again(380, 500 << 10));
         assert!(again(400, 300 << 10));
+    }
+
+    #[test]
+    fn what_was_reported_comes_back_as_it_was() {
+        let moment: Timestamp = "2026-01-01T00:00:00.123456789Z".parse().unwrap();
+        let reported = next(None, usage(3, 300), moment).unwrap();
+        let text = serde_json::to_string(&reported).unwrap();
+        assert_eq!(
+            serde_json::from_str::<StorageUsage>(&text).unwrap(),
+            reported
+        );
     }
 
     #[test]
