@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use butler_runtime::metrics::ReconcileMetrics;
 use butler_steward::{Reach, Settings, Surroundings};
 
 use crate::process::{self, Lease};
@@ -42,11 +41,13 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     process::run(
         args.process,
         lease,
-        |around| Surroundings {
-            clock: Arc::clone(&around.clock),
-            reconciles: ReconcileMetrics::new(&around.metrics),
-            readiness: around.readiness.clone(),
-            settings,
+        |around| {
+            Surroundings::new(
+                Arc::clone(&around.clock),
+                &around.metrics,
+                around.readiness.clone(),
+                settings,
+            )
         },
         |around, prepared| butler_steward::run(around.client, prepared, around.shutdown),
     )

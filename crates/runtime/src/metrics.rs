@@ -26,6 +26,12 @@ impl Metrics {
         add(registry.sub_registry_with_prefix("butler"));
     }
 
+    /// Adds metrics whose names start with another prefix: those of a part that people know by its own name.
+    pub fn register_under(&self, prefix: &str, add: impl FnOnce(&mut Registry)) {
+        let mut registry = lock(&self.registry);
+        add(registry.sub_registry_with_prefix(prefix));
+    }
+
     /// All metrics as text for a scrape.
     pub fn encode(&self) -> Result<String, std::fmt::Error> {
         let mut text = String::new();

@@ -3,12 +3,15 @@
 //! One folder per concern. `spec`, `endpoint` and `workload` are pure: what a `TenantControlPlane` becomes in the
 //! management cluster. `store` talks to etcd, `tenant` to the tenants' own API servers; `data_store`, `control_plane`
 //! and `kubeconfig_generator` are the controllers that wire them, and `provider` shows control planes to Cluster API.
+//! `metering` measures what tenants hold, and `metrics` shows it.
 //! One process serves all tenants: no manager, cache or watch for each.
 
 pub mod control_plane;
 pub mod data_store;
 pub mod endpoint;
 pub mod kubeconfig_generator;
+mod metering;
+pub mod metrics;
 pub mod names;
 pub mod provider;
 pub mod rbac;
@@ -17,24 +20,21 @@ pub mod store;
 pub mod tenant;
 pub mod workload;
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use butler_api::steward::{DataStore, KubeconfigGenerator, TenantControlPlane};
 use butler_runtime::{
     clock::SharedClock,
     controller::{self, Bounds},
     endpoints::Readiness,
-    metrics::ReconcileMetrics,
+    events::Events,
+    metrics::{Metrics, ReconcileMetrics},
     task,
     watch::Feed,
 };
 pub use control_plane::{Reach, Settings};
-use data_store::Directory;
-use futures::{Stream, StreamExt, future, stream};
+use data_store::{Directory, Inspector};
+use futures::{Stream, StreamExt, channel::mpsc::unbounded, future, stream};
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{Namespace, Secret, Service},
@@ -43,11 +43,10 @@ use kube::{
     Api, Client, ResourceExt,
     runtime::{reflector::ObjectRef, watcher},
 };
+use metering::{Figures, Metering};
+use metrics::{TenantMetrics, View};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
-
-/// How long changes of who uses a store are gathered before it is looked at.
-const GATHER_USERS: Duration = Duration::from_secs(1);
 
 /// The lease that one replica at a time holds.
 pub const LEASE: &str = "steward.butlerlabs.dev";
@@ -114,7 +113,51 @@ pub struct Surroundings {
     pub readiness: Readiness,
     /// What the platform decides for all control planes.
     pub settings: Settings,
+    /// Shows tenants and stores.
+    pub tenants: TenantMetrics,
+    /// How often things are looked at that no watch tells of.
+    pub pace: Pace,
 }
+
+impl Surroundings {
+    /// Surroundings at the usual pace; registers all metrics, so it is called once in a process.
+    pub fn new(
+        clock: SharedClock,
+        metrics: &Metrics,
+        readiness: Readiness,
+        settings: Settings,
+    ) -> Self {
+        Self {
+            clock,
+            reconciles: ReconcileMetrics::new(metrics),
+            readiness,
+            settings,
+            tenants: TenantMetrics::new(metrics),
+            pace: Pace::default(),
+        }
+    }
+}
+
+/// How often things are looked at that no watch tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Each store is asked how it is.
+    pub look: Duration,
+    /// All tenants are measured.
+    pub round: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            look: Duration::from_mins(1),
+            round: Duration::from_mins(5),
+        }
+    }
+}
+
+/// Looks at a store between two inspections of its tenants' rights.
+const INSPECTION: u32 = 5;
 
 /// Runs all controllers until `shutdown` is cancelled; dropping the future ends everything it started.
 pub async fn run(client: Client, surroundings: Surroundings, shutdown: CancellationToken) {
@@ -123,6 +166,8 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
         reconciles,
         readiness,
         settings,
+        tenants,
+        pace,
     } = surroundings;
     let feeds = Feeds::start(&client);
     tokio::select! {
@@ -130,11 +175,39 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
         () = feeds.ready() => readiness.set(true),
     }
     let directory = Arc::new(Directory::default());
+    let figures = Arc::new(Figures::default());
+    let _shown = tenants.show(View {
+        planes: feeds.control_planes.store(),
+        stores: feeds.stores.store(),
+        figures: Arc::clone(&figures),
+    });
     let stores = data_store::Controller::new(
         &client,
         Arc::clone(&clock),
         Arc::clone(&directory),
         Arc::clone(&feeds.control_planes),
+        Arc::clone(&figures),
+        pace.look,
+    );
+    let inspector = Inspector {
+        client: client.clone(),
+        planes: Arc::clone(&feeds.control_planes),
+        directory: Arc::clone(&directory),
+        events: Events::new(client.clone(), names::STEWARD, Arc::clone(&clock)),
+        pause: pace.look * INSPECTION,
+    };
+    let (news, measured) = unbounded();
+    let metering = Metering {
+        feeds: Arc::clone(&feeds),
+        directory: Arc::clone(&directory),
+        figures: Arc::clone(&figures),
+        clock: Arc::clone(&clock),
+        round: pace.round,
+        news,
+    };
+    let of_stores = stream::select(
+        data_store::users::changes(&feeds.control_planes),
+        data_store::secrets::changes(client.clone(), &feeds.stores),
     );
     let generators =
         kubeconfig_generator::Controller::new(&client, Arc::clone(&clock), Arc::clone(&feeds));
@@ -150,15 +223,18 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
         clock,
         Arc::clone(&feeds),
         Arc::clone(&directory),
+        figures,
         settings,
     );
     let _forgetting = task::spawn("forget stores", stores.forget_gone(&feeds.stores));
+    let _inspecting = task::spawn("inspect stores", inspector.run());
+    let _metering = task::spawn("measure tenants", metering.run());
     tokio::join!(
         clusters,
         controller::run(
             stores,
             &feeds.stores,
-            users(&feeds),
+            of_stores,
             Bounds::default(),
             reconciles.clone(),
             shutdown.clone(),
@@ -174,7 +250,7 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
         controller::run(
             planes,
             &feeds.control_planes,
-            triggers(&feeds, &directory),
+            stream::select(measured, triggers(&feeds, &directory)),
             Bounds {
                 concurrency: 32,
                 // A pass makes a dozen objects, and each of them is an event about it: one more pass is enough.
@@ -186,22 +262,6 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
         ),
     );
     readiness.set(false);
-}
-
-/// Stores whose users changed: told together, since a thousand control planes may come at once.
-fn users(feeds: &Feeds) -> impl Stream<Item = ObjectRef<DataStore>> + Send + use<> {
-    let mut used = HashMap::new();
-    let changed = feeds.control_planes.subscribe();
-    changed
-        .map(move |change| data_store::moved(&mut used, &change))
-        .filter(|moved| future::ready(!moved.is_empty()))
-        .ready_chunks(usize::from(u16::MAX))
-        .then(async |moved| {
-            tokio::time::sleep(GATHER_USERS).await;
-            let stores: HashSet<_> = moved.into_iter().flatten().collect();
-            stream::iter(stores)
-        })
-        .flatten()
 }
 
 /// Control planes to look at because something of theirs changed: their Service, their pods,
@@ -232,11 +292,9 @@ fn triggers(
     });
     let of_store = stores.flat_map(move |store| {
         let uses = |plane: &TenantControlPlane| {
-            let used = data_store::store_of(plane);
+            let used = data_store::users::store_of(plane);
             // A control plane that has no store yet may be waiting for this one.
-            store.is_none()
-                || used.is_none()
-                || used.is_some_and(|used| Some(&used.name) == store.as_ref())
+            store.is_none() || used.is_none() || used == store.as_deref()
         };
         let planes = planes.state_filter(uses);
         stream::iter(

@@ -43,6 +43,8 @@ pub const CONTENT: &str = "component.steward.butlerlabs.dev/";
 
 /// Keeps a control plane until its data in the store is gone.
 pub const FINALIZER: &str = "finalizer.steward.butlerlabs.dev";
+/// Keeps a store until no control plane has its state there.
+pub const STORE_FINALIZER: &str = "finalizer.steward.butlerlabs.dev/users";
 /// The reference's finalizer for its tenant-side manager: found on adopted objects, and only removed.
 pub const SOOT_FINALIZER: &str = "finalizer.steward.butlerlabs.dev/soot";
 /// The reference's finalizer on the Secret with the store's settings: only removed.

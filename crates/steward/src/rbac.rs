@@ -27,7 +27,11 @@ fn rules() -> Vec<PolicyRule> {
             &["patch"],
         ),
         // Finalizers, and the right to be the owner that blocks deletion.
-        rule(&[STEWARD], &["tenantcontrolplanes"], &["patch"]),
+        rule(
+            &[STEWARD],
+            &["tenantcontrolplanes", "datastores"],
+            &["patch"],
+        ),
         rule(&[STEWARD], &["tenantcontrolplanes/finalizers"], &["update"]),
         // Generators: what they select by, and the finalizer that keeps them until their Secrets are gone.
         rule(&[STEWARD], &["kubeconfiggenerators"], &READ),

@@ -23,15 +23,24 @@ use crate::{
 };
 
 const ETCD: &str = "etcd";
+/// How members are called by their place.
+const NAMES: [&str; 3] = [ETCD, "etcd-1", "etcd-2"];
 const PATIENCE: Duration = Duration::from_mins(1);
 /// How often a starting etcd is asked; nothing can be watched before it answers.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// An etcd on a port of 127.0.0.1 that accepts only clients with a certificate of its authority.
+/// An etcd on ports of 127.0.0.1 that accepts only clients with a certificate of its authority.
 #[derive(Debug)]
 pub struct TlsEtcd {
     guardian: Guardian,
     authority: Pair,
+    members: Vec<Member>,
+}
+
+/// One process of an etcd.
+#[derive(Debug)]
+struct Member {
+    name: &'static str,
     port: u16,
     arguments: Vec<String>,
 }
@@ -47,15 +56,29 @@ impl TlsEtcd {
         Ok(etcd)
     }
 
+    /// Starts an etcd of three members that keeps its users apart: one of them may be lost.
+    ///
+    /// # Errors
+    /// When etcd is not in the tool cache or does not start.
+    pub async fn start_three() -> Result<Self, Error> {
+        let etcd = Self::start_members(3).await?;
+        etcd.enable_auth().await?;
+        Ok(etcd)
+    }
+
     /// Starts an etcd that lets everyone with a certificate do everything.
     ///
     /// # Errors
     /// When etcd is not in the tool cache or does not start.
     pub async fn start_open() -> Result<Self, Error> {
+        Self::start_members(1).await
+    }
+
+    async fn start_members(count: usize) -> Result<Self, Error> {
         let mut tries_left = 3;
         loop {
             tries_left -= 1;
-            match Self::attempt().await {
+            match Self::attempt(count).await {
                 // Most likely somebody took the port between our look and its use.
                 Err(Error::Ended { .. }) if tries_left > 0 => {}
                 result => return result,
@@ -63,9 +86,15 @@ impl TlsEtcd {
         }
     }
 
-    /// The address, as `host:port`.
+    /// The address of the first member, as `host:port`.
     pub fn endpoint(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        format!("127.0.0.1:{}", self.port())
+    }
+
+    /// The addresses of all members, as `host:port`.
+    pub fn endpoints(&self) -> Vec<String> {
+        let ports = self.members.iter().map(|member| member.port);
+        ports.map(|port| format!("127.0.0.1:{port}")).collect()
     }
 
     /// Certificate and key of the authority that signed the server's certificate and must sign clients'.
@@ -83,9 +112,9 @@ impl TlsEtcd {
         (certificate, key)
     }
 
-    /// The port on 127.0.0.1.
+    /// The port of the first member on 127.0.0.1.
     pub fn port(&self) -> u16 {
-        self.port
+        self.members[0].port
     }
 
     /// A `DataStore` of this name that is this etcd, signed in to as `root`.
@@ -98,7 +127,7 @@ impl TlsEtcd {
             "metadata": { "name": name },
             "spec": {
                 "driver": "etcd",
-                "endpoints": [self.endpoint()],
+                "endpoints": self.endpoints(),
                 "tlsConfig": {
                     "certificateAuthority": {
                         "certificate": bytes(&self.authority.certificate),
@@ -113,21 +142,50 @@ impl TlsEtcd {
         })
     }
 
-    /// Ends etcd and starts it again with the same data on the same port.
+    /// Ends etcd and starts it again with the same data on the same ports.
     ///
     /// # Errors
     /// When it does not come back.
     pub async fn restart(&mut self) -> Result<(), Error> {
-        self.guardian.stop(ETCD)?;
-        self.until("etcd to stop", async |etcd| {
-            etcd.guardian.pid(ETCD).is_none()
-        })
-        .await?;
-        self.run()?;
-        self.listening().await
+        for at in 0..self.members.len() {
+            self.stop(at).await?;
+        }
+        for at in 0..self.members.len() {
+            self.resume(at).await?;
+        }
+        Ok(())
     }
 
-    async fn attempt() -> Result<Self, Error> {
+    /// Ends one member, by its place; its data stays.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub async fn stop(&mut self, at: usize) -> Result<(), Error> {
+        let name = self.members[at].name;
+        self.guardian.stop(name)?;
+        let deadline = Instant::now() + PATIENCE;
+        while self.guardian.pid(name).is_some() {
+            if Instant::now() > deadline {
+                return Err(Error::Late {
+                    what: format!("{name} to stop"),
+                    last: "its process".to_owned(),
+                });
+            }
+            sleep(INTERVAL).await;
+        }
+        Ok(())
+    }
+
+    /// Starts a member that was ended.
+    ///
+    /// # Errors
+    /// When it does not come back.
+    pub async fn resume(&mut self, at: usize) -> Result<(), Error> {
+        self.run(at)?;
+        self.listening(at).await
+    }
+
+    async fn attempt(count: usize) -> Result<Self, Error> {
         let guardian = Guardian::new()?;
         let authority = pki::authority().map_err(Error::certificate("authority"))?;
         let serving = pki::serving(&authority, &["127.0.0.1", "localhost"])
@@ -147,39 +205,63 @@ impl TlsEtcd {
             let file = folder.join(name);
             fs::write(&file, content).map_err(Error::file("write", &file))?;
         }
-        let port = free_port()?;
+        let names = NAMES.into_iter().take(count);
+        let peers: Vec<(&'static str, Peer)> = names
+            .map(|name| Ok((name, Peer::new(count, folder)?)))
+            .collect::<Result<_, Error>>()?;
+        let mut members = Vec::new();
+        for (name, peer) in &peers {
+            let port = free_port()?;
+            members.push(Member {
+                name: *name,
+                port,
+                arguments: arguments(folder, name, port, peer, &peers),
+            });
+        }
         let mut etcd = Self {
-            arguments: arguments(folder, port),
+            members,
             guardian,
             authority,
-            port,
         };
-        etcd.run()?;
-        etcd.listening().await?;
+        for at in 0..count {
+            etcd.run(at)?;
+        }
+        for at in 0..count {
+            etcd.listening(at).await?;
+        }
         Ok(etcd)
     }
 
-    fn run(&mut self) -> Result<(), Error> {
+    fn run(&mut self, at: usize) -> Result<(), Error> {
         let toolchain = Toolchain::locate().map_err(Error::toolchain)?;
         let binary = toolchain.binary(ETCD, None).map_err(Error::toolchain)?;
-        self.guardian.start(ETCD, &binary, &self.arguments)
+        let Member {
+            name, arguments, ..
+        } = &self.members[at];
+        self.guardian.start(name, &binary, arguments)
     }
 
-    async fn listening(&self) -> Result<(), Error> {
-        self.until("etcd to listen", async |etcd| {
-            TcpStream::connect(("127.0.0.1", etcd.port)).await.is_ok()
+    async fn listening(&self, at: usize) -> Result<(), Error> {
+        let Member { name, port, .. } = &self.members[at];
+        self.until(name, "etcd to listen", async |_| {
+            TcpStream::connect(("127.0.0.1", *port)).await.is_ok()
         })
         .await
     }
 
-    async fn until(&self, what: &str, done: impl AsyncFn(&Self) -> bool) -> Result<(), Error> {
+    async fn until(
+        &self,
+        name: &str,
+        what: &str,
+        done: impl AsyncFn(&Self) -> bool,
+    ) -> Result<(), Error> {
         let deadline = Instant::now() + PATIENCE;
         while !done(self).await {
             let log = || {
-                let file = self.guardian.folder().join("etcd.log");
+                let file = self.guardian.folder().join(format!("{name}.log"));
                 fs::read_to_string(file).unwrap_or_default()
             };
-            if self.guardian.has_ended(ETCD) {
+            if self.guardian.has_ended(name) {
                 return Err(Error::Ended {
                     component: ETCD,
                     log: log(),
@@ -231,18 +313,61 @@ impl TlsEtcd {
     }
 }
 
-fn arguments(folder: &Path, port: u16) -> Vec<String> {
+/// Where a member listens for the others.
+#[derive(Debug)]
+enum Peer {
+    /// There are no others: a socket in the folder, and an address that nobody reads, since a socket is not accepted.
+    Alone { socket: String },
+    /// A port of 127.0.0.1.
+    Port(u16),
+}
+
+impl Peer {
+    fn new(count: usize, folder: &Path) -> Result<Self, Error> {
+        if count > 1 {
+            return free_port().map(Self::Port);
+        }
+        let socket = folder.join("peer.sock").display().to_string();
+        Ok(Self::Alone { socket })
+    }
+
+    fn listens(&self) -> String {
+        match self {
+            Self::Alone { socket } => format!("unix://{socket}"),
+            Self::Port(port) => format!("http://127.0.0.1:{port}"),
+        }
+    }
+
+    fn url(&self) -> String {
+        let port = match self {
+            Self::Alone { .. } => 1,
+            Self::Port(port) => *port,
+        };
+        format!("http://127.0.0.1:{port}")
+    }
+}
+
+fn arguments(
+    folder: &Path,
+    name: &str,
+    port: u16,
+    peer: &Peer,
+    peers: &[(&'static str, Peer)],
+) -> Vec<String> {
     let file = |name: &str| folder.join(name).display().to_string();
     let url = format!("https://127.0.0.1:{port}");
+    let members: Vec<String> = peers
+        .iter()
+        .map(|(name, peer)| format!("{name}={}", peer.url()))
+        .collect();
     vec![
-        "--name=testkit".to_owned(),
-        format!("--data-dir={}", file("data")),
+        format!("--name={name}"),
+        format!("--data-dir={}", file(&format!("data-{name}"))),
         format!("--listen-client-urls={url}"),
         format!("--advertise-client-urls={url}"),
-        format!("--listen-peer-urls=unix://{}", file("peer.sock")),
-        // Only other members would read these; there are none, and a socket is not accepted here.
-        "--initial-advertise-peer-urls=http://127.0.0.1:1".to_owned(),
-        "--initial-cluster=testkit=http://127.0.0.1:1".to_owned(),
+        format!("--listen-peer-urls={}", peer.listens()),
+        format!("--initial-advertise-peer-urls={}", peer.url()),
+        format!("--initial-cluster={}", members.join(",")),
         "--client-cert-auth=true".to_owned(),
         format!("--trusted-ca-file={}", file("ca.crt")),
         format!("--cert-file={}", file("server.crt")),

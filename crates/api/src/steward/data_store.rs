@@ -1,6 +1,6 @@
 //! `DataStore`: where hosted control planes keep their state.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -36,6 +36,7 @@ use crate::cel;
         json_path = ".spec.endpoints",
         priority = 1
     ),
+    printcolumn(name = "Users", type_ = "integer", json_path = ".status.users"),
     printcolumn(
         name = "Used By",
         type_ = "string",
@@ -206,13 +207,34 @@ pub struct DataStoreStatus {
     /// The generation this status speaks about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// What holds for the store: Ready, and why not.
+    /// What holds for the store: Ready, and why not; Deleting, and what that waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// Control planes that use the store, as `namespace/name`, sorted.
+    /// How many control planes use the store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<i64>,
+    /// Control planes that use the store, as `namespace/name`, sorted; the first hundred of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
     pub used_by: Vec<String>,
+    /// What all of them hold together. It moves in steps; metrics have the exact figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<StorageUsage>,
+}
+
+/// Keys and bytes that are held in a store: live keys with their values, without their history.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StorageUsage {
+    /// Keys.
+    pub keys: i64,
+    /// Bytes of keys and values.
+    pub bytes: i64,
+    /// When the figures last changed by a tenth or more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::time")]
+    pub last_update: Option<Time>,
 }
 
 fn base64(_: &mut SchemaGenerator) -> Schema {

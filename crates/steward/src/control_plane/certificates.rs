@@ -39,6 +39,8 @@ pub(super) struct Certificates {
     pub(super) blocked: Vec<String>,
     /// When the next one is due.
     pub(super) next_renewal: Option<Timestamp>,
+    /// When the first of them expires, authorities aside.
+    pub(super) first_expiry: Option<Timestamp>,
 }
 
 impl Certificates {
@@ -162,16 +164,25 @@ pub(super) async fn ensure(
             }
         }
     }
-    let next_renewal = plan(wanted, &contents, now, jitter).next_renewal();
+    let settled = plan(wanted, &contents, now, jitter);
     Ok(Certificates {
         contents,
         blocked,
-        next_renewal,
+        next_renewal: settled.next_renewal(),
+        first_expiry: first_expiry(&settled),
     })
 }
 
 fn contents(wanted: &Wanted, held: &[Arc<Secret>]) -> Contents {
     layout::read(&wanted.tenant, held.iter().map(Arc::as_ref))
+}
+
+fn first_expiry(plan: &Plan) -> Option<Timestamp> {
+    let leaves = plan
+        .steps
+        .iter()
+        .filter(|(item, _)| !matches!(item, Item::Ca | Item::FrontProxyCa));
+    leaves.filter_map(|(_, step)| step.not_after).min()
 }
 
 fn blocked(plan: &Plan) -> Vec<String> {

@@ -52,6 +52,11 @@ impl Controller {
                 )
                 .await;
         }
+        let name = self.store_name(raw, &spec);
+        if self.directory.get(&name).is_none() && self.feeds.stores.get(None, &name).is_some() {
+            // After a start stores are looked at first: a place may be there that was never reported.
+            return Ok(Wake::After(AGAIN));
+        }
         match self.remove_data(raw, &spec).await {
             Ok(None) => self.release(raw).await,
             Ok(Some(message)) => {

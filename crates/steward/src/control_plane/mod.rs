@@ -40,6 +40,7 @@ use crate::{
     Feeds,
     data_store::{Directory, Store},
     endpoint::Endpoint,
+    metering::Figures,
     names,
     spec::{AuditPolicy, ControlPlane, validate},
     store,
@@ -84,6 +85,7 @@ pub struct Controller {
     clock: SharedClock,
     feeds: Arc<Feeds>,
     directory: Arc<Directory>,
+    figures: Arc<Figures>,
     settings: Settings,
     tenants: Tenants,
     events: Events,
@@ -95,6 +97,7 @@ impl Controller {
         clock: SharedClock,
         feeds: Arc<Feeds>,
         directory: Arc<Directory>,
+        figures: Arc<Figures>,
         settings: Settings,
     ) -> Self {
         let applier = Applier::new(client.clone(), names::FIELD_MANAGER);
@@ -105,6 +108,7 @@ impl Controller {
             clock,
             feeds,
             directory,
+            figures,
             settings,
             tenants: Tenants::default(),
         }
@@ -194,6 +198,7 @@ impl Controller {
             progress.stopped(STAGE, "Blocked", certificates.blocked.join("; "));
         }
         facts.contents = Some(certificates.contents.clone());
+        self.figures.expires(&owner.uid, certificates.first_expiry);
         Ok(certificates)
     }
 

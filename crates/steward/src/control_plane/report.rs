@@ -1,11 +1,14 @@
 //! The status of a control plane, from what was observed and done. Pure.
 
-use butler_api::steward::tenant_control_plane::{
-    TenantControlPlaneStatus,
-    status::{
-        CertificatesStatus, DeploymentStatus, KubeconfigsStatus, KubernetesResources,
-        LoadBalancerAddress, LoadBalancerStatus, SecretStatus, ServiceStatus, State, StorageSetup,
-        StorageStatus, VersionStatus,
+use butler_api::steward::{
+    data_store::StorageUsage,
+    tenant_control_plane::{
+        TenantControlPlaneStatus,
+        status::{
+            CertificatesStatus, DeploymentStatus, KubeconfigsStatus, KubernetesResources,
+            LoadBalancerAddress, LoadBalancerStatus, SecretStatus, ServiceStatus, State,
+            StorageSetup, StorageStatus, VersionStatus,
+        },
     },
 };
 use butler_pki::{Contents, SecretKind};
@@ -18,6 +21,8 @@ use crate::{names, spec::ControlPlane, store};
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     pub(super) store: Option<(String, store::Identity)>,
+    /// What the tenant holds there, where something else was reported.
+    pub(super) usage: Option<StorageUsage>,
     pub(super) endpoint: Option<String>,
     pub(super) contents: Option<Contents>,
     pub(super) service: Option<Service>,
@@ -34,6 +39,7 @@ pub(super) fn status(
 ) -> TenantControlPlaneStatus {
     let Facts {
         store,
+        usage,
         endpoint,
         contents,
         service,
@@ -55,7 +61,7 @@ pub(super) fn status(
     };
     TenantControlPlaneStatus {
         storage: store
-            .map(|(name, identity)| storage(name, &identity))
+            .map(|(name, identity)| storage(held.storage.as_ref(), name, &identity, usage))
             .or_else(|| held.storage.clone()),
         certificates: contents
             .as_ref()
@@ -84,8 +90,15 @@ fn version(
     }
 }
 
-fn storage(name: String, identity: &store::Identity) -> StorageStatus {
+fn storage(
+    before: Option<&StorageStatus>,
+    name: String,
+    identity: &store::Identity,
+    usage: Option<StorageUsage>,
+) -> StorageStatus {
+    let before = before.filter(|before| before.data_store_name.as_ref() == Some(&name));
     StorageStatus {
+        usage: usage.or_else(|| before.and_then(|before| before.usage.clone())),
         driver: Some("etcd".to_owned()),
         data_store_name: Some(name),
         setup: Some(StorageSetup {

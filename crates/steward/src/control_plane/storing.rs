@@ -39,6 +39,12 @@ impl Controller {
             progress.stopped(STAGE, entry.verdict.reason.as_str(), message);
             return Ok(None);
         };
+        if entry.closing && recorded(raw, &name).is_none() {
+            let message =
+                format!("DataStore {name} is being deleted; name another in spec.dataStore");
+            progress.stopped(STAGE, "StoreDeleting", message);
+            return Ok(None);
+        }
         let namespace = &spec.identity.namespace;
         if !store.allowed_namespaces.is_empty() && !store.allowed_namespaces.contains(namespace) {
             let message = format!(
@@ -58,6 +64,7 @@ impl Controller {
         }
         progress.passed(STAGE, "Ready", format!("has a place in DataStore {name}"));
         facts.store = Some((name, identity.clone()));
+        facts.usage = self.figures.tenant(&spec.identity.uid).news;
         Ok(Some((store, identity)))
     }
 

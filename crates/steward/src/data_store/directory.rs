@@ -7,7 +7,7 @@ use std::{
 
 use butler_api::steward::data_store::{DeletionPolicy, Tenancy};
 use butler_pki::Authority;
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, broadcast};
 
 use crate::store::{Session, health::Verdict};
 
@@ -40,12 +40,42 @@ pub struct Entry {
     pub store: Option<Arc<Store>>,
     /// How it was when last looked at.
     pub verdict: Verdict,
+    /// It is being deleted: nobody new gets a place.
+    pub closing: bool,
+}
+
+impl Entry {
+    /// What tenants have to know: a store that works as before is no news to them, however many members answer.
+    fn told(&self) -> Told {
+        let store = self.store.as_ref().filter(|_| self.verdict.is_ready());
+        match store {
+            None => Told::Unusable(self.verdict.clone()),
+            Some(store) => Told::Usable {
+                fingerprint: store.fingerprint.clone(),
+                allowed_namespaces: store.allowed_namespaces.clone(),
+                tenancy: store.tenancy,
+                closing: self.closing,
+            },
+        }
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Told {
+    Unusable(Verdict),
+    Usable {
+        fingerprint: String,
+        allowed_namespaces: Vec<String>,
+        tenancy: Tenancy,
+        closing: bool,
+    },
 }
 
 /// The stores by name; whoever asks is told of changes.
 pub struct Directory {
     entries: Mutex<HashMap<String, Entry>>,
     changes: broadcast::Sender<String>,
+    disturbed: Notify,
 }
 
 impl Default for Directory {
@@ -53,6 +83,7 @@ impl Default for Directory {
         Self {
             entries: Mutex::default(),
             changes: broadcast::Sender::new(BACKLOG),
+            disturbed: Notify::new(),
         }
     }
 }
@@ -65,18 +96,23 @@ impl Directory {
 
     /// Records a look; tells listeners when it says something new.
     pub fn put(&self, name: &str, entry: Entry) {
-        let told = |entry: &Entry| {
-            (
-                entry.verdict.clone(),
-                entry.store.as_ref().map(|store| store.fingerprint.clone()),
-            )
-        };
-        let next = told(&entry);
+        let (next, disturbed) = (entry.told(), is_disturbed(&entry));
         let before = self.lock().insert(name.to_owned(), entry);
-        if before.as_ref().map(told) != Some(next) {
+        if before.as_ref().map(Entry::told) != Some(next) {
             // Nobody listening is no failure.
             let _ = self.changes.send(name.to_owned());
         }
+        if disturbed {
+            self.disturbed.notify_one();
+        }
+    }
+
+    /// Waits until somebody else changed users or roles in a store that can be used; all such stores.
+    pub async fn disturbed(&self) -> Vec<Arc<Store>> {
+        self.disturbed.notified().await;
+        let entries = self.lock();
+        let disturbed = entries.values().filter(|entry| is_disturbed(entry));
+        disturbed.filter_map(|entry| entry.store.clone()).collect()
     }
 
     /// Forgets a store that is gone.
@@ -94,4 +130,9 @@ impl Directory {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn is_disturbed(entry: &Entry) -> bool {
+    let store = entry.store.as_ref().filter(|_| entry.verdict.is_ready());
+    store.is_some_and(|store| store.session.is_disturbed())
 }

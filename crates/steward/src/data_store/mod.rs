@@ -1,10 +1,20 @@
 //! `DataStore`: looks at each store now and then, says how it is and who uses it, and keeps the connection
 //! that all its tenants share.
+//!
+//! A store stays for as long as a control plane has its state in it, also when it is deleted.
 
 mod directory;
+mod inspect;
+mod report;
 mod resolve;
+pub(crate) mod secrets;
+pub(crate) mod users;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use butler_api::steward::{
     DataStore, TenantControlPlane,
@@ -13,32 +23,69 @@ use butler_api::steward::{
 use butler_runtime::{
     apply::Applier,
     clock::SharedClock,
-    conditions::{self, Verdict},
     controller::{Reconciler, Wake},
-    error::{ApiError, Classify, chain},
-    status,
+    error::{ApiError, Category, Classify, chain},
+    events::Events,
+    finalizers, status,
     watch::{Change, Feed},
 };
 pub use directory::{Directory, Entry, Store};
 use futures::{StreamExt, future};
-use kube::{Client, ResourceExt, runtime::reflector::ObjectRef};
-use resolve::resolve;
+pub(crate) use inspect::Inspector;
+use kube::{Api, Client, ResourceExt, api::ListParams};
+use report::Findings;
+use resolve::{Resolved, read, resolve};
+use tokio::time::Instant;
+use users::Users;
 
 use crate::{
+    metering::Figures,
     names,
-    store::{self, Sessions, health, setup},
+    store::{
+        Session, Sessions,
+        health::{self, Reason, Verdict},
+        setup,
+    },
 };
 
-/// How often a store that nothing is told about is looked at: a Secret that was renewed is noticed by then.
-const LOOK: Duration = Duration::from_mins(1);
+/// How many control planes one answer holds when all are asked for.
+const PAGE: u32 = 500;
+/// A store that cannot be used is looked at so many times more often.
+const IMPATIENCE: u32 = 6;
 
 /// Reconciles stores.
 pub struct Controller {
-    pub(crate) applier: Applier,
-    pub(crate) clock: SharedClock,
-    pub(crate) directory: Arc<Directory>,
-    pub(crate) sessions: Arc<Sessions>,
-    pub(crate) control_planes: Arc<Feed<TenantControlPlane>>,
+    applier: Applier,
+    clock: SharedClock,
+    directory: Arc<Directory>,
+    sessions: Arc<Sessions>,
+    control_planes: Arc<Feed<TenantControlPlane>>,
+    figures: Arc<Figures>,
+    events: Events,
+    /// How often a store is asked how it is.
+    look: Duration,
+    /// What stores answered last.
+    answers: Arc<Mutex<HashMap<String, Answer>>>,
+}
+
+/// What a store said when it was last asked.
+#[derive(Clone)]
+struct Answer {
+    fingerprint: String,
+    tenancy: Tenancy,
+    at: Instant,
+    verdict: Verdict,
+}
+
+impl Answer {
+    /// Whether it need not be asked again: a change of its users says nothing about the store itself.
+    fn holds(&self, fingerprint: &str, tenancy: Tenancy, look: Duration) -> bool {
+        self.fingerprint == fingerprint
+            && self.tenancy == tenancy
+            && self.verdict.is_ready()
+            // A look that is due comes a little early now and then.
+            && self.at.elapsed() < look / 2
+    }
 }
 
 impl Controller {
@@ -47,72 +94,151 @@ impl Controller {
         clock: SharedClock,
         directory: Arc<Directory>,
         control_planes: Arc<Feed<TenantControlPlane>>,
+        figures: Arc<Figures>,
+        look: Duration,
     ) -> Self {
         Self {
             applier: Applier::new(client.clone(), names::FIELD_MANAGER),
+            events: Events::new(client.clone(), names::STEWARD, Arc::clone(&clock)),
             clock,
             directory,
             sessions: Arc::default(),
             control_planes,
+            figures,
+            look,
+            answers: Arc::default(),
         }
     }
 
     /// Forgets stores that are deleted, for as long as it is polled: a controller is not told of what is gone.
     pub(crate) fn forget_gone(&self, stores: &Feed<DataStore>) -> impl Future<Output = ()> + use<> {
         let (directory, sessions) = (Arc::clone(&self.directory), Arc::clone(&self.sessions));
+        let answers = Arc::clone(&self.answers);
         stores.subscribe().for_each(move |change| {
             if let Change::Gone(store) = change {
                 directory.forget(&store.name_any());
                 sessions.forget(&store.name_any());
+                lock(&answers).remove(&store.name_any());
             }
             future::ready(())
         })
     }
 
+    fn api(&self) -> Api<DataStore> {
+        Api::all(self.applier.client().clone())
+    }
+
     /// Reads the store's settings and asks it how it is.
-    async fn look(&self, raw: &DataStore) -> Entry {
-        let resolved = match resolve(self.applier.client(), raw).await {
+    ///
+    /// # Errors
+    /// When its Secrets cannot be read just now: nothing is known that was not known before.
+    async fn look(&self, raw: &DataStore) -> Result<Entry, ApiError> {
+        let closing = raw.metadata.deletion_timestamp.is_some();
+        let unusable = |reason, message| Entry {
+            store: None,
+            verdict: Verdict { reason, message },
+            closing,
+        };
+        let secrets = match read(self.applier.client(), raw).await {
+            Ok(secrets) => secrets,
+            Err(error) if error.category() == Category::Forbidden => {
+                return Ok(unusable(Reason::Invalid, chain(&error)));
+            }
+            Err(error) => return Err(error),
+        };
+        let Resolved {
+            settings,
+            authority,
+        } = match resolve(raw, &secrets) {
             Ok(resolved) => resolved,
-            Err(error) => return unusable(&error),
+            Err(error) => return Ok(unusable(error.reason(), chain(&error))),
         };
-        let session = match self.sessions.get(&resolved.settings) {
+        let session = match self.sessions.get(&settings) {
             Ok(session) => session,
-            Err(error) => return unusable(&error),
+            Err(error) => return Ok(unusable(Reason::Invalid, chain(&error))),
         };
-        let report = health::probe(&session).await;
-        let verdict = health::judge(&report, tenancy(raw.spec.tenancy));
+        let fingerprint = settings.fingerprint();
+        let verdict = self.ask(raw, &session, &fingerprint).await;
         let store = Store {
             session,
-            authority: resolved.authority,
+            authority,
             endpoints: raw.spec.endpoints.clone(),
             allowed_namespaces: raw.spec.allowed_namespaces.clone(),
             tenancy: raw.spec.tenancy,
             deletion_policy: raw.spec.deletion_policy,
-            fingerprint: resolved.settings.fingerprint(),
+            fingerprint,
         };
-        Entry {
+        Ok(Entry {
             store: Some(Arc::new(store)),
             verdict,
+            closing,
+        })
+    }
+
+    /// How the store is: what it said a moment ago, or what it says now.
+    async fn ask(&self, raw: &DataStore, session: &Session, fingerprint: &str) -> Verdict {
+        let (name, tenancy) = (raw.name_any(), raw.spec.tenancy);
+        let held = lock(&self.answers).get(&name).cloned();
+        if let Some(held) = held.filter(|held| held.holds(fingerprint, tenancy, self.look)) {
+            return held.verdict;
+        }
+        let report = health::probe(session).await;
+        let verdict = health::judge(&report, self::tenancy(tenancy));
+        let answer = Answer {
+            fingerprint: fingerprint.to_owned(),
+            tenancy,
+            at: Instant::now(),
+            verdict: verdict.clone(),
+        };
+        lock(&self.answers).insert(name, answer);
+        verdict
+    }
+
+    fn users(&self, name: &str) -> Users {
+        let planes = self.control_planes.store().state();
+        Users::of(name, planes.iter().map(|plane| &**plane))
+    }
+
+    /// The users by a live read: what is watched may be old.
+    async fn live_users(&self, name: &str) -> Result<Users, ApiError> {
+        let planes: Api<TenantControlPlane> = Api::all(self.applier.client().clone());
+        let mut found = Vec::new();
+        let mut page = ListParams::default().limit(PAGE);
+        loop {
+            let failed = ApiError::of("list", "TenantControlPlanes that use", name);
+            let list = planes.list(&page).await.map_err(failed)?;
+            found.extend(
+                list.items
+                    .into_iter()
+                    .filter(|plane| users::store_of(plane) == Some(name)),
+            );
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page = page.continue_token(&token),
+                None => return Ok(Users::of(name, &found)),
+            }
         }
     }
 
-    fn used_by(&self, name: &str) -> Vec<String> {
-        let uses = |plane: &TenantControlPlane| {
-            let storage = plane
-                .status
-                .as_ref()
-                .and_then(|status| status.storage.as_ref());
-            storage.and_then(|storage| storage.data_store_name.as_deref()) == Some(name)
+    async fn report(
+        &self,
+        raw: &DataStore,
+        verdict: &Verdict,
+        users: &Users,
+    ) -> Result<(), ApiError> {
+        let findings = Findings {
+            verdict,
+            users,
+            usage: self.figures.total(&raw.name_any()),
+            deleting: raw.metadata.deletion_timestamp.is_some(),
         };
-        let mut found: Vec<String> = self
-            .control_planes
-            .store()
-            .state_filter(uses)
-            .iter()
-            .map(|plane| butler_runtime::apply::full_name(&**plane))
-            .collect();
-        found.sort();
-        found
+        let held = raw.status.clone().unwrap_or_default();
+        let now = self.clock.now();
+        let next: DataStoreStatus = report::status(&held, &findings, raw.metadata.generation, now);
+        status::report(&self.applier, raw, raw.status.as_ref(), &next).await?;
+        if let Some(note) = report::news(&held.conditions, &next.conditions) {
+            self.events.tell(raw, &note).await;
+        }
+        Ok(())
     }
 }
 
@@ -122,49 +248,36 @@ impl Reconciler for Controller {
     const NAME: &'static str = "datastore";
 
     async fn reconcile(&self, raw: Arc<DataStore>) -> Result<Wake, ApiError> {
-        let name = raw.name_any();
-        let entry = self.look(&raw).await;
-        let verdict = condition(&entry.verdict);
+        let (name, held) = (
+            raw.name_any(),
+            finalizers::has(&*raw, names::STORE_FINALIZER),
+        );
+        let deleting = raw.metadata.deletion_timestamp.is_some();
+        match (deleting, held) {
+            (true, false) => return Ok(Wake::OnChange),
+            // Before anybody gets a place in it.
+            (false, false) => finalizers::add(&self.api(), &*raw, names::STORE_FINALIZER).await?,
+            (_, true) => {}
+        }
+        let entry = self.look(&raw).await?;
+        let verdict = entry.verdict.clone();
+        // Nobody new is let into a store that is being deleted from here on.
         self.directory.put(&name, entry);
-        let held = raw.status.as_ref();
-        let conditions = held
-            .map(|status| status.conditions.as_slice())
-            .unwrap_or_default();
-        let generation = raw.metadata.generation;
-        let next = DataStoreStatus {
-            observed_generation: generation,
-            conditions: conditions::settle(conditions, &[verdict], generation, self.clock.now()),
-            used_by: self.used_by(&name),
-        };
-        status::report(&self.applier, &*raw, held, &next).await?;
-        Ok(Wake::After(LOOK))
+        let mut users = self.users(&name);
+        if deleting && users.count == 0 {
+            users = self.live_users(&name).await?;
+            if users.count == 0 {
+                finalizers::remove(&self.api(), &*raw, names::STORE_FINALIZER).await?;
+                return Ok(Wake::OnChange);
+            }
+        }
+        self.report(&raw, &verdict, &users).await?;
+        Ok(Wake::After(if verdict.is_ready() {
+            self.look
+        } else {
+            self.look / IMPATIENCE
+        }))
     }
-}
-
-/// The stores that won or lost a user by this change; `used` is who used what before it.
-pub(crate) fn moved(
-    used: &mut HashMap<ObjectRef<TenantControlPlane>, ObjectRef<DataStore>>,
-    change: &Change<TenantControlPlane>,
-) -> Vec<ObjectRef<DataStore>> {
-    let plane = ObjectRef::from_obj(&**change.object());
-    let now = match change {
-        Change::Present(object) => store_of(object),
-        Change::Gone(_) => None,
-    };
-    let before = match &now {
-        Some(store) => used.insert(plane, store.clone()),
-        None => used.remove(&plane),
-    };
-    if before == now {
-        return Vec::new();
-    }
-    before.into_iter().chain(now).collect()
-}
-
-/// The store that holds a control plane's data.
-pub(crate) fn store_of(plane: &TenantControlPlane) -> Option<ObjectRef<DataStore>> {
-    let storage = plane.status.as_ref()?.storage.as_ref()?;
-    storage.data_store_name.as_deref().map(ObjectRef::new)
 }
 
 /// The words of the API for whether tenants share a store.
@@ -175,55 +288,7 @@ pub(crate) fn tenancy(tenancy: Tenancy) -> setup::Tenancy {
     }
 }
 
-fn unusable(error: &(impl Classify + 'static)) -> Entry {
-    Entry {
-        store: None,
-        verdict: health::Verdict {
-            reason: health::Reason::CredentialsRefused,
-            message: chain(error),
-        },
-    }
-}
-
-fn condition(verdict: &store::health::Verdict) -> Verdict {
-    if verdict.is_ready() {
-        Verdict::yes("Ready", verdict.reason.as_str(), verdict.message.clone())
-    } else {
-        Verdict::no("Ready", verdict.reason.as_str(), verdict.message.clone())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn plane(store: Option<&str>) -> Arc<TenantControlPlane> {
-        let plane = json!({
-            "apiVersion": "steward.butlerlabs.dev/v1alpha1",
-            "kind": "TenantControlPlane",
-            "metadata": {"name": "blue", "namespace": "tenants"},
-            "spec": {"controlPlane": {"service": {"serviceType": "ClusterIP"}}, "kubernetes": {"version": "v1.35.4"}},
-            "status": {"storage": {"dataStoreName": store}},
-        });
-        Arc::new(serde_json::from_value(plane).unwrap())
-    }
-
-    #[test]
-    fn a_store_is_told_of_users_that_come_and_go_and_of_nothing_else() {
-        let mut used = HashMap::new();
-        let mut told = |change| {
-            let stores = moved(&mut used, &change);
-            stores
-                .into_iter()
-                .map(|store| store.name)
-                .collect::<Vec<_>>()
-        };
-        assert!(told(Change::Present(plane(None))).is_empty());
-        assert_eq!(told(Change::Present(plane(Some("a")))), ["a"]);
-        assert!(told(Change::Present(plane(Some("a")))).is_empty());
-        assert_eq!(told(Change::Present(plane(Some("b")))), ["a", "b"]);
-        assert_eq!(told(Change::Gone(plane(Some("b")))), ["b"]);
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Each entry is written whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,7 +10,7 @@ use super::{
     error::Error,
     identity::{Identity, Owner},
     session::Session,
-    setup::check_vacancy,
+    setup::{Tenancy, check_vacancy},
     wire::{
         Compare, DeleteRangeRequest, KeyValue, Op, PutRequest, RangeRequest, RangeResponse,
         RequestOp, TxnRequest, TxnResponse, path,
@@ -19,7 +19,10 @@ use super::{
 
 /// A dot cannot be part of a tenant's name, so no tenant may read or write here.
 const SCHEMAS: &str = "/.steward/claims/schema/";
+const SCHEMAS_END: &str = "/.steward/claims/schema0";
 const USERS: &str = "/.steward/claims/user/";
+/// The claim on a store that is one tenant's alone.
+const STORE: &str = "/.steward/claims/store";
 /// Losing this often means that two writers fight.
 const TRIES: u32 = 5;
 
@@ -52,21 +55,27 @@ pub(crate) struct Found {
     pub(crate) standing: Standing,
 }
 
-/// The claims on both names of a tenant.
+/// The claims on both names of a tenant, and on the whole store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claims {
     pub(crate) schema: Found,
     pub(crate) user: Found,
+    pub(crate) store: Found,
 }
 
 /// Looks up whose the names are.
 pub(crate) async fn look(session: &Session, identity: &Identity) -> Result<Claims, Error> {
     let owner = identity.owner();
-    let (schema, user) = tokio::try_join!(
+    let (schema, user, store) = tokio::try_join!(
         find(session, owner, format!("{SCHEMAS}{}", identity.schema())),
         find(session, owner, format!("{USERS}{}", identity.user())),
+        find(session, owner, STORE.to_owned()),
     )?;
-    Ok(Claims { schema, user })
+    Ok(Claims {
+        schema,
+        user,
+        store,
+    })
 }
 
 /// Whether names are expected to stand for nothing yet.
@@ -78,26 +87,25 @@ pub(crate) enum Names {
     Known,
 }
 
-/// Makes both names this tenant's.
+/// Makes both names this tenant's, and the whole store where it is for one tenant alone.
 ///
 /// # Errors
-/// When a name is somebody else's; nothing is written then.
+/// When a name or the store is somebody else's; nothing is written then.
 pub(crate) async fn take(
     session: &Session,
     identity: &Identity,
+    tenancy: Tenancy,
     names: Names,
 ) -> Result<Taken, Error> {
     for _ in 0..TRIES {
         let claims = look(session, identity).await?;
-        let puts =
-            plan_take(identity, &claims).map_err(|Refusal { what, name, owner }| Error::Taken {
-                what,
-                name,
-                store: session.store().to_owned(),
-                owner,
-            })?;
+        let puts = plan_take(identity, &claims, tenancy)
+            .map_err(|refusal| refusal.into_error(session.store()))?;
         if puts.is_empty() {
             return Ok(Taken::Held);
+        }
+        if tenancy == Tenancy::Dedicated {
+            check_solitude(session, &claims).await?;
         }
         if names == Names::Fresh {
             check_vacancy(session, identity, &claims).await?;
@@ -120,7 +128,12 @@ pub(crate) async fn release(
 ) -> Result<u32, Error> {
     for _ in 0..TRIES {
         let claims = look(session, identity).await?;
-        let ours = [(&claims.schema, with_schema), (&claims.user, true)]
+        let wanted = [
+            (&claims.schema, with_schema),
+            (&claims.user, true),
+            (&claims.store, with_schema),
+        ];
+        let ours = wanted
             .into_iter()
             .filter(|(found, wanted)| *wanted && found.standing == Standing::Ours);
         let deletes: Vec<Op> = ours
@@ -150,6 +163,7 @@ pub(crate) enum Taken {
     Held,
 }
 
+/// Somebody else has a name, or the store.
 #[derive(Debug, PartialEq, Eq)]
 struct Refusal {
     what: &'static str,
@@ -157,13 +171,36 @@ struct Refusal {
     owner: String,
 }
 
-fn plan_take(identity: &Identity, claims: &Claims) -> Result<Vec<Op>, Refusal> {
+impl Refusal {
+    fn into_error(self, store: &str) -> Error {
+        let Self { what, name, owner } = self;
+        let store = store.to_owned();
+        match what {
+            WHOLE => Error::Occupied { store, owner },
+            what => Error::Taken {
+                what,
+                name,
+                store,
+                owner,
+            },
+        }
+    }
+}
+
+/// What a refusal is about that is about the whole store.
+const WHOLE: &str = "store";
+
+fn plan_take(identity: &Identity, claims: &Claims, tenancy: Tenancy) -> Result<Vec<Op>, Refusal> {
     let names = [
         ("schema", identity.schema(), &claims.schema),
         ("user", identity.user(), &claims.user),
     ];
+    // A claim on the whole store keeps others out for as long as it stands, whatever the store is said to be now.
+    let alone =
+        tenancy == Tenancy::Dedicated || matches!(claims.store.standing, Standing::Other(_));
+    let whole = alone.then_some((WHOLE, "", &claims.store));
     let mut puts = Vec::new();
-    for (what, name, found) in names {
+    for (what, name, found) in names.into_iter().chain(whole) {
         match &found.standing {
             Standing::Ours => {}
             Standing::Free | Standing::OursBefore => puts.push(Op::Put(PutRequest {
@@ -180,6 +217,33 @@ fn plan_take(identity: &Identity, claims: &Claims) -> Result<Vec<Op>, Refusal> {
         }
     }
     Ok(puts)
+}
+
+/// A store for one tenant alone must not hold another one from before.
+async fn check_solitude(session: &Session, claims: &Claims) -> Result<(), Error> {
+    let request = RangeRequest {
+        key: SCHEMAS.as_bytes().to_vec(),
+        range_end: SCHEMAS_END.as_bytes().to_vec(),
+        limit: 2,
+        ..RangeRequest::default()
+    };
+    let answer: RangeResponse = session
+        .call("look up who is in the store", path::RANGE, &request)
+        .await?;
+    let other = answer
+        .kvs
+        .into_iter()
+        .find(|kv| kv.key != claims.schema.key);
+    match other {
+        None => Ok(()),
+        Some(other) => Err(Error::Occupied {
+            store: session.store().to_owned(),
+            owner: serde_json::from_slice::<Claim>(&other.value).map_or_else(
+                |_| "somebody unknown".to_owned(),
+                |claim| format!("tenant {}", claim.tenant),
+            ),
+        }),
+    }
 }
 
 fn written(owner: &Owner) -> Vec<u8> {
@@ -225,7 +289,7 @@ async fn find(session: &Session, owner: &Owner, key: String) -> Result<Found, Er
     })
 }
 
-/// Writes if nobody changed either claim since it was looked at.
+/// Writes if nobody changed any of the claims since they were looked at.
 async fn commit(
     session: &Session,
     action: &'static str,
@@ -234,7 +298,9 @@ async fn commit(
 ) -> Result<bool, Error> {
     let unchanged = |found: &Found| Compare::unchanged(found.key.clone(), found.revision);
     let request = TxnRequest {
-        compare: vec![unchanged(&claims.schema), unchanged(&claims.user)],
+        compare: [&claims.schema, &claims.user, &claims.store]
+            .map(unchanged)
+            .to_vec(),
         success: operations
             .into_iter()
             .map(|operation| RequestOp {
@@ -297,12 +363,32 @@ mod tests {
         let claims = Claims {
             schema: Found::new(Standing::Free),
             user: Found::new(Standing::Other("tenant teams/two".to_owned())),
+            store: Found::new(Standing::Free),
         };
-        assert_eq!(plan_take(&identity, &claims).unwrap_err().what, "user");
+        let refused = plan_take(&identity, &claims, Tenancy::Shared);
+        assert_eq!(refused.unwrap_err().what, "user");
         let claims = Claims {
             schema: Found::new(Standing::OursBefore),
             user: Found::new(Standing::Ours),
+            store: Found::new(Standing::Free),
         };
-        assert_eq!(plan_take(&identity, &claims).unwrap().len(), 1);
+        let puts = |tenancy| plan_take(&identity, &claims, tenancy).unwrap().len();
+        assert_eq!((puts(Tenancy::Shared), puts(Tenancy::Dedicated)), (1, 2));
+    }
+
+    #[test]
+    fn a_store_that_is_somebodys_alone_takes_nobody_else_also_when_it_is_shared_later() {
+        let identity =
+            Identity::of(owner("one", "1"), &Chosen::default(), &Chosen::default()).unwrap();
+        let claims = Claims {
+            schema: Found::new(Standing::Free),
+            user: Found::new(Standing::Free),
+            store: Found::new(Standing::Other("tenant teams/two".to_owned())),
+        };
+        for tenancy in [Tenancy::Shared, Tenancy::Dedicated] {
+            let refused = plan_take(&identity, &claims, tenancy).unwrap_err();
+            let error = refused.into_error("x");
+            assert!(matches!(error, Error::Occupied { .. }), "{error}");
+        }
     }
 }

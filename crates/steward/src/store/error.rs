@@ -227,6 +227,16 @@ pub enum Error {
         /// Who has it.
         owner: String,
     },
+    /// The store is for one tenant alone, and there is one.
+    #[error(
+        "store {store:?} is for one control plane alone and belongs to {owner}; name another store in spec.dataStore"
+    )]
+    Occupied {
+        /// Name of the store.
+        store: String,
+        /// Whose it is.
+        owner: String,
+    },
     /// The store does not keep tenants apart.
     #[error(
         "store {store:?} does not authenticate its users, so every tenant could read every other; run \
@@ -255,6 +265,7 @@ impl Error {
             | Self::Credentials { .. }
             | Self::Identity(_)
             | Self::Taken { .. }
+            | Self::Occupied { .. }
             | Self::Open { .. }
             | Self::Raced { .. } => None,
         }
@@ -269,7 +280,7 @@ impl Classify for Error {
                 Category::Invalid
             }
             // Heals without a change of the object that waits: the other tenant goes, auth is turned on.
-            Self::Taken { .. } | Self::Raced { .. } => Category::Conflict,
+            Self::Taken { .. } | Self::Occupied { .. } | Self::Raced { .. } => Category::Conflict,
             Self::Open { .. } => Category::Forbidden,
         }
     }

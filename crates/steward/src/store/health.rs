@@ -6,8 +6,9 @@ use butler_runtime::error::chain;
 use futures::future::join_all;
 
 use super::{
+    auth::Auth,
     error::{Error, Trouble},
-    session::{Auth, Session},
+    session::Session,
     setup::Tenancy,
     wire::{Empty, StatusResponse, path},
 };
@@ -17,6 +18,14 @@ use super::{
 pub enum Reason {
     /// The store can be used.
     Ready,
+    /// The store can be used, and one more member that is lost may be one too many.
+    Degraded,
+    /// The settings of the store cannot be used.
+    Invalid,
+    /// The settings name a Secret, or a key in it, that is not there.
+    SecretNotFound,
+    /// The settings ask for something that is not built.
+    NotSupported,
     /// No member answers, or they have no leader.
     Unreachable,
     /// The two sides could not agree on TLS.
@@ -36,6 +45,10 @@ impl Reason {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "Ready",
+            Self::Degraded => "Degraded",
+            Self::Invalid => "Invalid",
+            Self::SecretNotFound => "SecretNotFound",
+            Self::NotSupported => "NotSupported",
             Self::Unreachable => "Unreachable",
             Self::TlsRefused => "TlsRefused",
             Self::CredentialsRefused => "CredentialsRefused",
@@ -58,7 +71,7 @@ pub struct Verdict {
 impl Verdict {
     /// Whether tenants can be put there.
     pub fn is_ready(&self) -> bool {
-        self.reason == Reason::Ready
+        matches!(self.reason, Reason::Ready | Reason::Degraded)
     }
 }
 
@@ -120,13 +133,17 @@ async fn probe_member(session: &Session, at: usize) -> Result<Member, Failure> {
         Ok(status) => return Ok(member(status)),
         Err(error) => failure(&error),
     };
-    if failure.trouble != Trouble::Unreachable {
+    if !matches!(failure.trouble, Trouble::Unreachable | Trouble::TlsRefused) {
         return Err(failure);
     }
+    // A connection that breaks says something else each time; the handshake alone always says the same.
     Err(match session.tls_refusal(at).await {
         Some(refusal) => Failure {
             trouble: Trouble::TlsRefused,
-            message: format!("{}: {refusal}", failure.message),
+            message: format!(
+                "could not agree on TLS with member {}: {refusal}",
+                session.endpoints().get(at).map_or("", String::as_str)
+            ),
         },
         None => failure,
     })
@@ -136,12 +153,7 @@ async fn probe_member(session: &Session, at: usize) -> Result<Member, Failure> {
 pub fn judge(report: &Report, tenancy: Tenancy) -> Verdict {
     let auth = match &report.auth {
         Ok(auth) => auth,
-        Err(Failure { trouble, message }) => {
-            return Verdict {
-                reason: reason(*trouble),
-                message: message.clone(),
-            };
-        }
+        Err(failure) => return no_answer(report, failure),
     };
     if !auth.enabled && tenancy == Tenancy::Shared {
         return Verdict {
@@ -164,10 +176,36 @@ pub fn judge(report: &Report, tenancy: Tenancy) -> Verdict {
             ),
         };
     }
+    let complete = report.members.iter().all(|(_, member)| member.is_ok());
     Verdict {
-        reason: Reason::Ready,
+        reason: if complete {
+            Reason::Ready
+        } else {
+            Reason::Degraded
+        },
         message: attendance(&report.members),
     }
+}
+
+/// The store as a whole gave no answer, or none that helps.
+fn no_answer(report: &Report, failure: &Failure) -> Verdict {
+    let reason = reason(failure.trouble);
+    // Which member was asked for all of them changes each time, and a message must not: members are named in order.
+    let first = report
+        .members
+        .iter()
+        .find_map(|(_, member)| member.as_ref().err());
+    let message = match (reason, first) {
+        (Reason::Unreachable, Some(first)) => {
+            format!("{}: {}", attendance(&report.members), first.message)
+        }
+        (Reason::Unreachable, None) => {
+            let members = attendance(&report.members);
+            format!("{members}, but they have no leader to agree on anything")
+        }
+        _ => failure.message.clone(),
+    };
+    Verdict { reason, message }
 }
 
 /// Who answers and who does not, in a sentence.
@@ -260,10 +298,26 @@ mod tests {
     fn a_missing_member_is_named_and_does_not_make_the_store_unusable() {
         let verdict = judge(&report(Ok(ON)), Tenancy::Shared);
         assert!(verdict.is_ready());
+        assert_eq!(verdict.reason, Reason::Degraded);
         assert_eq!(
             verdict.message,
             "1 of 2 members answer: b:2379 does not (Unreachable)"
         );
+    }
+
+    #[test]
+    fn the_words_about_a_store_that_is_away_do_not_depend_on_who_was_asked() {
+        let mut report = report(Err(Trouble::TimedOut));
+        let first = judge(&report, Tenancy::Shared);
+        assert_eq!(
+            first.message,
+            "1 of 2 members answer: b:2379 does not (Unreachable): why"
+        );
+        report.auth = Err(Failure {
+            trouble: Trouble::Unreachable,
+            message: "somebody else".to_owned(),
+        });
+        assert_eq!(judge(&report, Tenancy::Shared), first);
     }
 
     #[test]

@@ -7,9 +7,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use tokio::sync::Mutex as AsyncMutex;
-
 use super::{
+    auth::AuthChanges,
     error::Error,
     session::{Session, Settings},
 };
@@ -24,8 +23,8 @@ pub struct Sessions {
 struct Entry {
     fingerprint: String,
     session: Arc<Session>,
-    /// Outlives the session: requests with old and with new credentials change the same users.
-    auth_changes: Arc<AsyncMutex<()>>,
+    /// Outlives the session.
+    auth_changes: Arc<AuthChanges>,
 }
 
 impl Sessions {

@@ -8,6 +8,7 @@ use super::{
     error::{Error, absent_as_none},
     identity::{ADMINISTRATOR, Identity, Origin},
     session::Session,
+    setup::Tenancy,
     wire::{
         DeleteRangeRequest, DeleteRangeResponse, Empty, Named, RangeRequest, RangeResponse,
         UserGetResponse, path,
@@ -129,7 +130,7 @@ pub async fn remove(
 pub async fn apply(session: &Session, identity: &Identity, step: Step) -> Result<u32, Error> {
     match step {
         Step::Adopt => {
-            claims::take(session, identity, Names::Known).await?;
+            claims::take(session, identity, Tenancy::Shared, Names::Known).await?;
             Ok(1)
         }
         Step::DeleteUser => delete_user(session, identity).await,
@@ -251,6 +252,7 @@ mod tests {
         Claims {
             schema: Found::new(schema),
             user: Found::new(user),
+            store: Found::new(Standing::Free),
         }
     }
 

@@ -1,5 +1,4 @@
-//! A connection to one store that is kept: several members, a deadline for each call, and one queue for
-//! changes of users and roles.
+//! A connection to one store that is kept: several members, and a deadline for each call.
 //!
 //! It knows how to reach a store; what is asked there is the caller's business.
 
@@ -16,7 +15,7 @@ use http::uri::PathAndQuery;
 use prost::Message;
 use sha2::{Digest as _, Sha256};
 use tokio::{
-    sync::{Mutex as AsyncMutex, MutexGuard},
+    sync::Mutex as AsyncMutex,
     time::{Instant, timeout},
 };
 use tonic::{
@@ -28,6 +27,7 @@ use tonic::{
 use tonic_prost::ProstCodec;
 
 use super::{
+    auth::AuthChanges,
     credentials::Credentials,
     error::{Cause, Error, Trouble},
     handshake,
@@ -43,8 +43,6 @@ const CONNECT: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(8);
 /// How often a request is repeated because users or roles changed under it.
 const STALE_TRIES: u32 = 20;
-/// How long it is believed that a store authenticates its users.
-const BELIEF: Duration = Duration::from_mins(1);
 /// Finds dead connections that no packet ever reports.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// Larger than any single value that etcd takes, so a page of one key always fits.
@@ -74,15 +72,6 @@ impl Settings {
     }
 }
 
-/// Whether a store keeps its users apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Auth {
-    /// Users must prove who they are, and may do only what their roles say.
-    pub enabled: bool,
-    /// Grows with every change of a user or a role: while it stands still, everything that was set up stands.
-    pub revision: u64,
-}
-
 /// A connection to a store, shared by everyone who uses it; it closes with the last of them.
 pub struct Session {
     settings: Settings,
@@ -90,7 +79,7 @@ pub struct Session {
     members: Vec<Channel>,
     /// The member that answered last: asked first, so that a dead one costs one call and not every second.
     current: AtomicUsize,
-    auth_changes: Arc<AsyncMutex<()>>,
+    auth_changes: Arc<AuthChanges>,
     authenticates: Mutex<Option<Instant>>,
     token: AsyncMutex<Option<MetadataValue<Ascii>>>,
 }
@@ -106,10 +95,7 @@ impl fmt::Debug for Session {
 
 impl Session {
     /// A session that connects when it is first used. `auth_changes` is shared by all sessions to one store.
-    pub(crate) fn new(
-        settings: Settings,
-        auth_changes: Arc<AsyncMutex<()>>,
-    ) -> Result<Self, Error> {
+    pub(crate) fn new(settings: Settings, auth_changes: Arc<AuthChanges>) -> Result<Self, Error> {
         let members: Result<_, Error> = settings
             .endpoints
             .iter()
@@ -141,45 +127,25 @@ impl Session {
         handshake::refusal(endpoint, &self.settings.credentials).await
     }
 
-    /// Waits for the turn to change users and roles.
-    ///
-    /// Each change makes etcd compute the rights of all users anew and disturbs requests that are under way, so
-    /// one tenant after the other.
-    pub(crate) async fn auth_turn(&self) -> MutexGuard<'_, ()> {
-        self.auth_changes.lock().await
+    /// What all sessions to this store share.
+    pub(crate) fn auth_changes(&self) -> &AuthChanges {
+        &self.auth_changes
     }
 
-    /// Whether the store keeps its users apart. Only administrators are told.
-    pub(crate) async fn auth(&self) -> Result<Auth, Error> {
-        let answer = self
-            .call(
-                "ask how users are kept apart",
-                path::AUTH_STATUS,
-                &wire::Empty {},
-            )
-            .await;
-        let status: wire::AuthStatusResponse = answer.map_err(own_user_is_unknown)?;
-        let seen = status.enabled.then(Instant::now);
+    /// When the store was last seen to authenticate its users.
+    pub(crate) fn believed(&self) -> Option<Instant> {
+        *self
+            .authenticates
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers whether the store authenticates its users, and since when that is known.
+    pub(crate) fn believe(&self, seen: Option<Instant>) {
         *self
             .authenticates
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = seen;
-        Ok(Auth {
-            enabled: status.enabled,
-            revision: status.revision,
-        })
-    }
-
-    /// Whether the store authenticates its users. A yes is believed for a minute, a no is never.
-    pub(crate) async fn authenticates(&self) -> Result<bool, Error> {
-        let seen = *self
-            .authenticates
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if seen.is_some_and(|seen| seen.elapsed() < BELIEF) {
-            return Ok(true);
-        }
-        Ok(self.auth().await?.enabled)
     }
 
     /// Makes a request, at the next member where one does not answer.
@@ -199,11 +165,8 @@ impl Session {
         let (mut failures, mut stale) = (0, 0);
         loop {
             let at = self.current.load(Ordering::Relaxed);
-            let error = match self.call_member(at, action, path, request).await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            match error.trouble() {
+            let result = self.call_member(at, action, path, request).await;
+            match result.as_ref().err().and_then(Error::trouble) {
                 Some(Trouble::Stale) if stale < STALE_TRIES => stale += 1,
                 Some(trouble)
                     if trouble.is_about_one_member()
@@ -213,7 +176,12 @@ impl Session {
                     failures += 1;
                     self.move_on_from(at);
                 }
-                _ => return Err(error),
+                _ => {
+                    if path::changes_auth(path) {
+                        self.auth_changes.count(&result, failures > 0);
+                    }
+                    return result;
+                }
             }
         }
     }
@@ -368,24 +336,4 @@ where
     let path = PathAndQuery::from_static(path);
     let answer = grpc.unary(request, path, ProstCodec::default()).await?;
     Ok(answer.into_inner())
-}
-
-/// Where no other user is named, one that is not found is our own.
-fn own_user_is_unknown(error: Error) -> Error {
-    match error {
-        Error::Request {
-            action,
-            store,
-            endpoint,
-            trouble: Trouble::Absent,
-            source,
-        } => Error::Request {
-            action,
-            store,
-            endpoint,
-            trouble: Trouble::CredentialsRefused,
-            source,
-        },
-        other => other,
-    }
 }

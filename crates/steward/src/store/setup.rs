@@ -9,7 +9,7 @@ use super::{
     error::{Error, Trouble, absent_as_none},
     identity::{ADMINISTRATOR, Identity, Origin},
     session::Session,
-    usage,
+    usage::{self, Trust},
     wire::{
         Empty, Named, Permission, READ_WRITE, RoleGetResponse, RoleGrantRequest, RoleRevokeRequest,
         UserAddOptions, UserAddRequest, UserGetResponse, UserRoleRequest, path,
@@ -129,27 +129,32 @@ pub async fn ensure(
             store: session.store().to_owned(),
         });
     }
-    let taken = claims::take(session, identity, Names::Fresh).await?;
+    let taken = claims::take(session, identity, tenancy, Names::Fresh).await?;
     let mut writes = u32::from(taken == Taken::Now);
     if !enforced {
         return Ok(Outcome { enforced, writes });
     }
     let _turn = session.auth_turn().await;
-    let mut observed = match (taken, identity.user_origin()) {
+    let observed = match (taken, identity.user_origin()) {
         (Taken::Now, Origin::Derived) if identity.schema_origin() == Origin::Derived => {
             Observed::default()
         }
         _ => observe(session, identity).await?,
     };
+    writes += bring_about(session, identity, observed).await?;
+    Ok(Outcome { enforced, writes })
+}
+
+/// Changes users and roles until they are as they should be; how many changes that took. The turn is the caller's.
+pub(super) async fn bring_about(
+    session: &Session,
+    identity: &Identity,
+    mut observed: Observed,
+) -> Result<u32, Error> {
+    let mut writes = 0;
     for _ in 0..LOOKS {
-        let steps = plan(identity, &observed).map_err(|Administrator| {
-            taken_by(
-                session,
-                "user",
-                identity.user(),
-                "an administrator of the store",
-            )
-        })?;
+        let steps =
+            plan(identity, &observed).map_err(|Administrator| administrator(session, identity))?;
         let mut surprised = false;
         for step in &steps {
             match apply(session, identity, step).await {
@@ -162,7 +167,7 @@ pub async fn ensure(
             }
         }
         if !surprised {
-            return Ok(Outcome { enforced, writes });
+            return Ok(writes);
         }
         observed = observe(session, identity).await?;
     }
@@ -170,6 +175,16 @@ pub async fn ensure(
         action: "set up the tenant",
         store: session.store().to_owned(),
     })
+}
+
+/// The tenant's user may do everything.
+pub(super) fn administrator(session: &Session, identity: &Identity) -> Error {
+    taken_by(
+        session,
+        "user",
+        identity.user(),
+        "an administrator of the store",
+    )
 }
 
 /// What there is of the tenant among users and roles.
@@ -297,7 +312,7 @@ pub(super) async fn check_vacancy(
             "somebody unknown",
         ));
     }
-    if schema && (observed.role.is_some() || usage::count_keys(session, identity).await? > 0) {
+    if schema && (observed.role.is_some() || is_filled(session, identity).await?) {
         return Err(taken_by(
             session,
             "schema",
@@ -306,6 +321,10 @@ pub(super) async fn check_vacancy(
         ));
     }
     Ok(())
+}
+
+async fn is_filled(session: &Session, identity: &Identity) -> Result<bool, Error> {
+    Ok(usage::count_keys(session, identity, Trust::Store).await? > 0)
 }
 
 fn taken_by(session: &Session, what: &'static str, name: &str, owner: &str) -> Error {

@@ -44,6 +44,13 @@ pub enum Measured {
     Part,
 }
 
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.keys += other.keys;
+        self.bytes += other.bytes;
+    }
+}
+
 impl Meter {
     /// A measurement that has not begun.
     pub fn new(identity: &Identity) -> Self {
@@ -81,15 +88,29 @@ impl Meter {
     }
 }
 
+/// How much a count has to be worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// What the store as a whole knows: the members ask each other.
+    Store,
+    /// What one member knows, which may be a moment old.
+    Member,
+}
+
 /// Counts the keys of a tenant; reads no value.
 ///
 /// # Errors
 /// When the store does not answer.
-pub async fn count_keys(session: &Session, identity: &Identity) -> Result<u64, Error> {
+pub async fn count_keys(
+    session: &Session,
+    identity: &Identity,
+    trust: Trust,
+) -> Result<u64, Error> {
     let request = RangeRequest {
         key: identity.prefix(),
         range_end: identity.range_end(),
         count_only: true,
+        serializable: trust == Trust::Member,
         ..RangeRequest::default()
     };
     let answer: RangeResponse = session

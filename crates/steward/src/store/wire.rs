@@ -22,6 +22,21 @@ pub(crate) mod path {
     pub(crate) const ROLE_DELETE: &str = "/etcdserverpb.Auth/RoleDelete";
     pub(crate) const ROLE_GRANT: &str = "/etcdserverpb.Auth/RoleGrantPermission";
     pub(crate) const ROLE_REVOKE: &str = "/etcdserverpb.Auth/RoleRevokePermission";
+
+    /// Whether a call changes a user or a role.
+    pub(crate) fn changes_auth(path: &str) -> bool {
+        [
+            USER_ADD,
+            USER_DELETE,
+            USER_GRANT_ROLE,
+            USER_REVOKE_ROLE,
+            ROLE_ADD,
+            ROLE_DELETE,
+            ROLE_GRANT,
+            ROLE_REVOKE,
+        ]
+        .contains(&path)
+    }
 }
 
 /// An answer of which only the arrival matters, and a request without fields.

@@ -3,7 +3,7 @@
 use butler_runtime::{
     clock::SystemClock,
     endpoints::Readiness,
-    metrics::{Metrics, ReconcileMetrics},
+    metrics::Metrics,
     task::{self, Task},
 };
 use butler_steward::{Reach, Settings, Surroundings};
@@ -21,16 +21,17 @@ pub(crate) const AGENT: &str = "steward-test";
 /// Steward as a future.
 pub(crate) async fn work(client: Client) {
     let metrics = Metrics::default();
-    let surroundings = Surroundings {
-        clock: SystemClock::shared(),
-        reconciles: ReconcileMetrics::new(&metrics),
-        readiness: Readiness::default(),
-        settings: Settings {
-            default_store: "default".to_owned(),
-            management_domain: "cluster.local".to_owned(),
-            reach: Reach::Endpoint,
-        },
+    let settings = Settings {
+        default_store: "default".to_owned(),
+        management_domain: "cluster.local".to_owned(),
+        reach: Reach::Endpoint,
     };
+    let surroundings = Surroundings::new(
+        SystemClock::shared(),
+        &metrics,
+        Readiness::default(),
+        settings,
+    );
     butler_steward::run(client, surroundings, CancellationToken::new()).await;
 }
 

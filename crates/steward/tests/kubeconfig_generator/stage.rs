@@ -8,7 +8,7 @@ use butler_pki::{
 use butler_runtime::{
     clock::{Clock, SystemClock},
     endpoints::Readiness,
-    metrics::{Metrics, ReconcileMetrics},
+    metrics::Metrics,
     task::{self, Task},
 };
 use butler_steward::{Reach, Settings, Surroundings, rbac};
@@ -32,16 +32,17 @@ pub(crate) async fn server() -> Server {
 
 /// Steward as a future.
 pub(crate) async fn work(client: Client) {
-    let surroundings = Surroundings {
-        clock: SystemClock::shared(),
-        reconciles: ReconcileMetrics::new(&Metrics::default()),
-        readiness: Readiness::default(),
-        settings: Settings {
-            default_store: "default".to_owned(),
-            management_domain: "cluster.local".to_owned(),
-            reach: Reach::Endpoint,
-        },
+    let settings = Settings {
+        default_store: "default".to_owned(),
+        management_domain: "cluster.local".to_owned(),
+        reach: Reach::Endpoint,
     };
+    let surroundings = Surroundings::new(
+        SystemClock::shared(),
+        &Metrics::default(),
+        Readiness::default(),
+        settings,
+    );
     butler_steward::run(client, surroundings, CancellationToken::new()).await;
 }
 

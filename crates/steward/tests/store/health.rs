@@ -43,7 +43,7 @@ async fn a_store_that_works_says_so_and_names_members_that_are_missing() {
         ..settings(&etcd, "root")
     };
     let degraded = verdict(&settings).await;
-    assert_eq!(degraded.reason, Reason::Ready);
+    assert_eq!(degraded.reason, Reason::Degraded);
     let message = format!("1 of 2 members answer: {gone} does not (Unreachable)");
     assert_eq!(degraded.message, message);
     let session = Sessions::default().get(&settings).unwrap();

@@ -112,6 +112,10 @@ impl User {
         self.tell("RoleDelete", role, "").await;
     }
 
+    pub async fn delete_user(&self, user: &str) {
+        self.tell("UserDelete", user, "").await;
+    }
+
     /// The names of all users and of all roles.
     pub async fn users_and_roles(&self) -> (Vec<String>, Vec<String>) {
         let users: Names = self.call("Auth/UserList", Nothing {}).await.unwrap();

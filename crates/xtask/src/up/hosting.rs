@@ -8,7 +8,7 @@ use butler_runtime::{
     clock::SystemClock,
     conditions,
     endpoints::Readiness,
-    metrics::{Metrics, ReconcileMetrics},
+    metrics::Metrics,
     task::{self, Task},
 };
 use butler_steward::{Reach, Settings, Surroundings, rbac};
@@ -53,16 +53,17 @@ pub(super) async fn start(
     server
         .try_apply_yaml(&etcd.data_store("default").to_string())
         .await?;
-    let surroundings = Surroundings {
-        clock: SystemClock::shared(),
-        reconciles: ReconcileMetrics::new(metrics),
-        readiness: Readiness::default(),
-        settings: Settings {
-            default_store: "default".to_owned(),
-            management_domain: "cluster.local".to_owned(),
-            reach: Reach::Endpoint,
-        },
+    let settings = Settings {
+        default_store: "default".to_owned(),
+        management_domain: "cluster.local".to_owned(),
+        reach: Reach::Endpoint,
     };
+    let surroundings = Surroundings::new(
+        SystemClock::shared(),
+        metrics,
+        Readiness::default(),
+        settings,
+    );
     let user = User::service_account(rbac::NAMESPACE, rbac::ACCOUNT);
     let work = butler_steward::run(server.client_for(&user), surroundings, stop.clone());
     let steward = task::spawn("steward", work);

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::addons_status::AddonsStatus;
+use crate::steward::data_store::StorageUsage;
 
 /// What was last observed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -106,6 +107,9 @@ pub struct StorageStatus {
     /// Secret with the client certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<SecretStatus>,
+    /// What the tenant holds there. It moves in steps; metrics have the exact figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<StorageUsage>,
 }
 
 /// The tenant's own part of the store.

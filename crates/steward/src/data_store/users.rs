@@ -1,0 +1,237 @@
+//! Who uses a store, and how it is told that this changed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use butler_api::steward::{DataStore, TenantControlPlane, data_store::StorageUsage};
+use butler_runtime::{
+    apply::full_name,
+    watch::{Change, Feed},
+};
+use futures::{Stream, StreamExt, stream};
+use kube::{ResourceExt, runtime::reflector::ObjectRef};
+use tokio::time::{Instant, sleep_until};
+
+use crate::store::{Chosen, Identity, Owner};
+
+/// Users that a status names; the others are only counted.
+const NAMED: usize = 100;
+/// How long changes of users are gathered: a store is not told of each of a thousand new tenants.
+const GATHER: Duration = Duration::from_millis(500);
+
+/// The users of one store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Users {
+    /// How many.
+    pub(super) count: usize,
+    /// `namespace/name` of the first of them, in order.
+    pub(super) named: Vec<String>,
+}
+
+impl Users {
+    /// Counts those that have a place in the store.
+    pub(super) fn of<'a>(
+        store: &str,
+        planes: impl IntoIterator<Item = &'a TenantControlPlane>,
+    ) -> Self {
+        let uses = |plane: &&TenantControlPlane| store_of(plane) == Some(store);
+        let names: BTreeSet<String> = planes.into_iter().filter(uses).map(full_name).collect();
+        Self {
+            count: names.len(),
+            named: names.into_iter().take(NAMED).collect(),
+        }
+    }
+}
+
+/// A tenant that has a place in a store.
+#[derive(Clone, Debug)]
+pub(crate) struct Tenant {
+    /// Its control plane.
+    pub(crate) plane: ObjectRef<TenantControlPlane>,
+    /// Its names in the store.
+    pub(crate) identity: Identity,
+    /// No pods of it run.
+    pub(crate) asleep: bool,
+    /// It is being deleted.
+    pub(crate) leaving: bool,
+    /// What was last reported of its size.
+    pub(crate) usage: Option<StorageUsage>,
+}
+
+impl Tenant {
+    /// UID of its control plane.
+    pub(crate) fn uid(&self) -> &str {
+        &self.identity.owner().uid
+    }
+
+    fn of(plane: &TenantControlPlane) -> Option<Self> {
+        let storage = plane.status.as_ref()?.storage.as_ref()?;
+        let setup = storage.setup.clone()?;
+        let owner = Owner {
+            namespace: plane.namespace()?,
+            name: plane.name_any(),
+            uid: plane.uid()?,
+        };
+        let recorded = Chosen {
+            schema: Some(setup.schema?),
+            user: Some(setup.user?),
+        };
+        Some(Self {
+            plane: ObjectRef::from_obj(plane),
+            identity: Identity::of(owner, &recorded, &Chosen::default()).ok()?,
+            asleep: plane.spec.control_plane.deployment.replicas == 0,
+            leaving: plane.metadata.deletion_timestamp.is_some(),
+            usage: storage.usage.clone(),
+        })
+    }
+}
+
+/// All tenants that have a place, by the name of their store.
+pub(crate) fn tenants(planes: &[Arc<TenantControlPlane>]) -> BTreeMap<String, Vec<Tenant>> {
+    let mut stores = BTreeMap::<String, Vec<Tenant>>::new();
+    for plane in planes {
+        if let (Some(store), Some(tenant)) = (store_of(plane), Tenant::of(plane)) {
+            stores.entry(store.to_owned()).or_default().push(tenant);
+        }
+    }
+    stores
+}
+
+/// The store that a control plane has a place in, as was reported.
+pub(crate) fn store_of(plane: &TenantControlPlane) -> Option<&str> {
+    let storage = plane.status.as_ref()?.storage.as_ref()?;
+    storage.data_store_name.as_deref()
+}
+
+/// Stores that got or lost a user.
+pub(crate) fn changes(
+    planes: &Feed<TenantControlPlane>,
+) -> impl Stream<Item = ObjectRef<DataStore>> + Send + use<> {
+    let moves = planes
+        .subscribe()
+        .scan(HashMap::new(), |places, change| {
+            std::future::ready(Some(stream::iter(moved(places, &change))))
+        })
+        .flatten();
+    gather(moves, GATHER).map(|store| ObjectRef::new(&store))
+}
+
+/// Where a control plane is remembered to have its place.
+type Places = HashMap<ObjectRef<TenantControlPlane>, String>;
+
+/// The stores that a change is about: none where a control plane stays where it was.
+fn moved(places: &mut Places, change: &Change<TenantControlPlane>) -> Vec<String> {
+    let plane = change.object();
+    let key = ObjectRef::from_obj(&**plane);
+    let (before, after) = match change {
+        Change::Present(plane) => match store_of(plane) {
+            Some(store) => (places.insert(key, store.to_owned()), Some(store.to_owned())),
+            None => (places.remove(&key), None),
+        },
+        Change::Gone(_) => (places.remove(&key), None),
+    };
+    if before == after {
+        return Vec::new();
+    }
+    before.into_iter().chain(after).collect()
+}
+
+/// What comes within a while after the first, each once and in order.
+fn gather<T: Ord + Send>(
+    items: impl Stream<Item = T> + Send,
+    pause: Duration,
+) -> impl Stream<Item = T> + Send {
+    stream::unfold(Box::pin(items), move |mut items| async move {
+        let mut gathered = BTreeSet::from([items.next().await?]);
+        let end = Instant::now() + pause;
+        loop {
+            tokio::select! {
+                item = items.next() => match item {
+                    Some(item) => _ = gathered.insert(item),
+                    None => break,
+                },
+                () = sleep_until(end) => break,
+            }
+        }
+        Some((stream::iter(gathered), items))
+    })
+    .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn plane(name: &str, store: Option<&str>) -> TenantControlPlane {
+        let mut plane = json!({
+            "apiVersion": "steward.butlerlabs.dev/v1alpha1",
+            "kind": "TenantControlPlane",
+            "metadata": {"namespace": "a", "name": name, "uid": name},
+            "spec": {"controlPlane": {"service": {"serviceType": "ClusterIP"}}, "kubernetes": {"version": "v1.35.4"}},
+        });
+        if let Some(store) = store {
+            plane["status"] = json!({"storage": {
+                "dataStoreName": store,
+                "setup": {"schema": "s", "user": "u"},
+            }});
+        }
+        serde_json::from_value(plane).unwrap()
+    }
+
+    #[test]
+    fn a_store_with_many_users_names_a_hundred_and_counts_all() {
+        let planes: Vec<_> = (0..250)
+            .rev()
+            .map(|at| plane(&format!("t{at:03}"), Some("one")))
+            .chain([plane("elsewhere", Some("two")), plane("nowhere", None)])
+            .collect();
+        let users = Users::of("one", &planes);
+        assert_eq!((users.count, users.named.len()), (250, 100));
+        assert_eq!(users.named.first().map(String::as_str), Some("a/t000"));
+        assert_eq!(Users::of("three", &planes), Users::default());
+    }
+
+    #[test]
+    fn a_store_is_told_of_users_that_come_and_go_and_not_of_what_they_do() {
+        let mut places = Places::new();
+        let mut tell = |change| moved(&mut places, &change);
+        let present = |store| Change::Present(Arc::new(plane("x", store)));
+        assert_eq!(tell(present(None)), [""; 0]);
+        assert_eq!(tell(present(Some("one"))), ["one"]);
+        assert_eq!(tell(present(Some("one"))), [""; 0]);
+        assert_eq!(tell(present(Some("two"))), ["one", "two"]);
+        let gone = Change::Gone(Arc::new(plane("x", Some("two"))));
+        assert_eq!(tell(gone.clone()), ["two"]);
+        assert_eq!(tell(gone), [""; 0]);
+    }
+
+    #[test]
+    fn tenants_are_found_by_what_was_recorded() {
+        let planes = [plane("x", Some("one")), plane("y", None)].map(Arc::new);
+        let stores = tenants(&planes);
+        assert_eq!(stores.len(), 1);
+        let tenant = &stores["one"][0];
+        assert_eq!((tenant.uid(), tenant.identity.schema()), ("x", "s"));
+        assert!(!tenant.asleep && !tenant.leaving);
+    }
+
+    #[tokio::test]
+    async fn what_comes_together_is_told_once_and_what_comes_later_again() {
+        let (later, items) = futures::channel::mpsc::unbounded();
+        for item in ["b", "a", "b"] {
+            later.unbounded_send(item).unwrap();
+        }
+        let mut gathered = Box::pin(gather(items, Duration::from_millis(1)));
+        assert_eq!(gathered.next().await, Some("a"));
+        assert_eq!(gathered.next().await, Some("b"));
+        later.unbounded_send("b").unwrap();
+        assert_eq!(gathered.next().await, Some("b"));
+        drop(later);
+        assert_eq!(gathered.next().await, None);
+    }
+}
