@@ -33,7 +33,8 @@ use data_store::Directory;
 use futures::{Stream, StreamExt, future, stream};
 use k8s_openapi::api::{
     apps::v1::Deployment,
-    core::v1::{Namespace, Service},
+    core::v1::{ConfigMap, Namespace, Service},
+    policy::v1::PodDisruptionBudget,
 };
 use kube::{
     Api, Client, ResourceExt,
@@ -51,6 +52,8 @@ pub(crate) struct Feeds {
     pub(crate) stores: Feed<DataStore>,
     pub(crate) deployments: Feed<Deployment>,
     pub(crate) services: Feed<Service>,
+    pub(crate) config_maps: Feed<ConfigMap>,
+    pub(crate) budgets: Feed<PodDisruptionBudget>,
     pub(crate) generators: Feed<KubeconfigGenerator>,
     pub(crate) namespaces: Feed<Namespace>,
 }
@@ -67,7 +70,9 @@ impl Feeds {
             generators: Feed::start(Api::all(client.clone()), everything.clone()),
             namespaces: Feed::start(Api::all(client.clone()), everything),
             deployments: Feed::start(Api::all(client.clone()), ours.clone()),
-            services: Feed::start(Api::all(client.clone()), ours),
+            services: Feed::start(Api::all(client.clone()), ours.clone()),
+            config_maps: Feed::start(Api::all(client.clone()), ours.clone()),
+            budgets: Feed::start(Api::all(client.clone()), ours),
         })
     }
 
@@ -77,6 +82,8 @@ impl Feeds {
             stores,
             deployments,
             services,
+            config_maps,
+            budgets,
             generators,
             namespaces,
         } = self;
@@ -85,6 +92,8 @@ impl Feeds {
             stores.ready(),
             deployments.ready(),
             services.ready(),
+            config_maps.ready(),
+            budgets.ready(),
             generators.ready(),
             namespaces.ready()
         );
@@ -202,6 +211,14 @@ fn triggers(
         let object = change.object();
         owner(object.labels().get(names::NAME), object.namespace())
     });
+    let config_maps = feeds.config_maps.subscribe().map(move |change| {
+        let object = change.object();
+        owner(object.labels().get(names::NAME), object.namespace())
+    });
+    let budgets = feeds.budgets.subscribe().map(move |change| {
+        let object = change.object();
+        owner(object.labels().get(names::NAME), object.namespace())
+    });
     let planes = feeds.control_planes.store();
     let stores = stream::unfold(directory.changes(), |mut changes| async move {
         match changes.recv().await {
@@ -214,8 +231,13 @@ fn triggers(
         let uses = |plane: &TenantControlPlane| {
             let used = data_store::store_of(plane);
             // A control plane that has no store yet may be waiting for this one.
+            let kept_there = |name: &String| {
+                let mut others = plane.spec.data_store_overrides.iter();
+                others.any(|other| other.data_store == *name)
+            };
             store.is_none()
                 || used.is_none()
+                || store.as_ref().is_some_and(kept_there)
                 || used.is_some_and(|used| Some(&used.name) == store.as_ref())
         };
         let planes = planes.state_filter(uses);
@@ -225,5 +247,7 @@ fn triggers(
                 .map(|plane| Some(ObjectRef::from_obj(&*plane))),
         )
     });
-    stream::select(of_store, stream::select(deployments, services)).filter_map(future::ready)
+    let small = stream::select(config_maps, budgets);
+    let owned = stream::select(stream::select(deployments, services), small);
+    stream::select(of_store, owned).filter_map(future::ready)
 }

@@ -41,6 +41,8 @@ fn rules() -> Vec<PolicyRule> {
             &["get", "list", "create", "patch", "delete"],
         ),
         rule(&[""], &["services", "configmaps"], &OWN),
+        // Before keys are forgotten: whether pods still end that use them.
+        rule(&[""], &["pods"], &["list"]),
         rule(&["apps"], &["deployments"], &OWN),
         rule(&["policy"], &["poddisruptionbudgets"], &OWN),
         rule(&["events.k8s.io"], &["events"], &["create", "patch"]),

@@ -3,12 +3,17 @@
 //! Spec, store, endpoint, certificates, workload, tenant: each stage needs what the one before it found, so a
 //! stage that has to wait ends the pass, and the conditions say which one and for what.
 
+mod authority;
 mod certificates;
+mod encryption;
 mod ending;
 mod error;
+mod overrides;
 mod progress;
+mod pruning;
 mod reaching;
 mod report;
+mod settings;
 mod storing;
 mod tenants;
 mod workload;
@@ -28,7 +33,7 @@ use butler_runtime::{
 use certificates::Certificates;
 pub use error::Error;
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
 use kube::{Api, Client, Resource, ResourceExt};
 use progress::Progress;
 use report::Facts;
@@ -39,7 +44,7 @@ use crate::{
     data_store::{Directory, Store},
     endpoint::Endpoint,
     names,
-    spec::{AuditPolicy, ControlPlane, validate},
+    spec::{ControlPlane, validate},
     store,
 };
 
@@ -125,15 +130,22 @@ impl Controller {
         progress: &mut Progress,
         facts: &mut Facts,
     ) -> Result<Wake, Error> {
-        let Some((store, identity)) = self.store(raw, spec, progress, facts).await? else {
+        let Some((store, identity, overrides)) = self.store(raw, spec, progress, facts).await? else {
             return Ok(Wake::OnChange);
         };
         let Some(endpoint) = self.endpoint(spec, progress, facts).await? else {
             return Ok(Wake::After(ASK_AGAIN));
         };
-        let certificates = self
+        let Some((certificates, held)) = self
             .certificates(raw, spec, &endpoint, &store, &identity, progress, facts)
-            .await?;
+            .await?
+        else {
+            return Ok(Wake::After(ASK_AGAIN));
+        };
+        let Some(mut prepared) = self.settings(raw, spec, &held, progress).await? else {
+            return Ok(Wake::After(ASK_AGAIN));
+        };
+        prepared.overrides = overrides;
         let ready = self
             .workload(
                 raw,
@@ -142,17 +154,25 @@ impl Controller {
                 &store,
                 &identity,
                 &certificates,
+                &prepared,
+                &held,
                 progress,
                 facts,
             )
             .await?;
-        let next_look = if ready {
-            self.tenant(spec, &endpoint, &certificates, progress)
-                .await?
-        } else {
-            None
-        };
-        Ok(self.wake([certificates.next_renewal, next_look]))
+        let mut next_look = None;
+        if ready {
+            next_look = self
+                .tenant(spec, &endpoint, &certificates, progress)
+                .await?;
+            let rewriting = self.rewrite(spec, &prepared.encryption, &held, &certificates);
+            if let Some((words, wait)) = rewriting.await? {
+                progress.add_to("Encrypted", &words);
+                let again = self.clock.now() + wait;
+                next_look = Some(next_look.map_or(again, |next| next.min(again)));
+            }
+        }
+        Ok(self.wake([certificates.next_renewal, next_look, prepared.again]))
     }
 
     /// Keys, certificates and kubeconfigs are in place.
@@ -169,20 +189,29 @@ impl Controller {
         identity: &store::Identity,
         progress: &mut Progress,
         facts: &mut Facts,
-    ) -> Result<Certificates, Error> {
+    ) -> Result<Option<(Certificates, Vec<Secret>)>, Error> {
         const STAGE: &str = "CertificatesReady";
         let owner = raw.controller_owner_ref(&()).ok_or(Error::Identity)?;
-        let wanted = certificates::wanted(raw, spec, endpoint, store, identity.user());
         let held = certificates::read(&self.applier, spec).await?;
+        let brought = self.authority(spec, &held).await?;
+        let wanted = brought.authority.map(|authority| {
+            certificates::wanted(raw, spec, endpoint, store, identity.user(), authority)
+        });
+        let Some(wanted) = wanted else {
+            progress.stopped(STAGE, "AuthorityMissing", brought.problem.unwrap_or_default());
+            return Ok(None);
+        };
         let certificates =
             certificates::ensure(&self.applier, &wanted, &held, &owner, self.clock.now()).await?;
-        if certificates.blocked.is_empty() {
+        let blocked = brought.problem.iter().chain(&certificates.blocked);
+        let blocked: Vec<&str> = blocked.map(String::as_str).collect();
+        if blocked.is_empty() {
             progress.passed(STAGE, "Ready", "everything is signed and in date");
         } else {
-            progress.stopped(STAGE, "Blocked", certificates.blocked.join("; "));
+            progress.stopped(STAGE, "Blocked", blocked.join("; "));
         }
         facts.contents = Some(certificates.contents.clone());
-        Ok(certificates)
+        Ok(Some((certificates, held)))
     }
 
     /// What nodes and people find in the tenant cluster stands.
@@ -217,7 +246,7 @@ impl Controller {
         Ok(found.next)
     }
 
-    fn wake(&self, moments: [Option<Timestamp>; 2]) -> Wake {
+    fn wake(&self, moments: [Option<Timestamp>; 3]) -> Wake {
         let now = self.clock.now();
         let next = moments.into_iter().flatten().min();
         next.map_or(Wake::OnChange, |next| {
@@ -275,12 +304,6 @@ impl Reconciler for Controller {
                 return Ok(Wake::OnChange);
             }
         };
-        if let Some(field) = not_built(&spec) {
-            let message = format!("{field} is not supported yet; leave it out");
-            progress.stopped("SpecValid", "NotSupported", message);
-            self.report(&raw, held, progress).await?;
-            return Ok(Wake::OnChange);
-        }
         progress.passed("SpecValid", "Valid", "the spec can be carried out");
         let mut facts = Facts::default();
         let result = Box::pin(self.advance(&raw, &spec, &mut progress, &mut facts)).await;
@@ -296,32 +319,6 @@ impl Reconciler for Controller {
         self.report(&raw, next, progress).await?;
         result
     }
-}
-
-/// A field that asks for something which no stage brings about: better refused than half there.
-fn not_built(spec: &ControlPlane) -> Option<&'static str> {
-    let audit = spec.audit.as_ref();
-    let fields = [
-        ("spec.addons.konnectivity", spec.konnectivity.is_some()),
-        ("spec.kubernetes.encryption", spec.encryption.is_some()),
-        (
-            "spec.dataStoreOverrides",
-            !spec.data_store.overrides.is_empty(),
-        ),
-        ("spec.writePermissions", spec.is_write_limited()),
-        (
-            "spec.kubernetes.audit.policyConfigMapRef",
-            audit.is_some_and(|audit| matches!(audit.policy, AuditPolicy::ConfigMap(_))),
-        ),
-        (
-            "spec.kubernetes.audit.webhookKubeconfigSecretRef",
-            audit.is_some_and(|audit| audit.webhook.is_some()),
-        ),
-    ];
-    fields
-        .into_iter()
-        .find(|(_, asked)| *asked)
-        .map(|(field, _)| field)
 }
 
 /// One file that Steward itself signs in with.

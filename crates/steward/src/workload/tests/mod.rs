@@ -30,9 +30,15 @@ fn inputs(spec: &ControlPlane) -> Inputs {
             overrides: Vec::new(),
         },
         hashes: Hashes::default(),
+        audit: AuditFiles::default(),
         encryption: super::encryption::Facts::default(),
         failed_rollout: None,
     }
+}
+
+/// The objects of a control plane that has nothing behind it.
+pub(crate) fn objects_of(spec: &ControlPlane) -> Objects {
+    made(spec, &inputs(spec))
 }
 
 fn made(spec: &ControlPlane, inputs: &Inputs) -> Objects {
