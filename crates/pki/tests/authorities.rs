@@ -159,7 +159,11 @@ fn an_authority_with_another_key_waits_for_permission_and_the_old_one_goes_on_si
     assert_eq!(after[&SecretKind::Ca], held[&SecretKind::Ca]);
     let serving = text(&after, SecretKind::ApiServer, "apiserver.crt");
     let signer = Certificate::from_pem(&text(&held, SecretKind::Ca, "ca.crt")).unwrap();
-    assert!(Certificate::from_pem(&serving).unwrap().is_signed_by(&signer));
+    assert!(
+        Certificate::from_pem(&serving)
+            .unwrap()
+            .is_signed_by(&signer)
+    );
 }
 
 #[test]

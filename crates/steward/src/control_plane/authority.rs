@@ -83,7 +83,10 @@ mod tests {
         let table = [
             (None, "there is no Secret mine"),
             (Some(secret(json!({}))), "has no tls.crt and tls.key"),
-            (Some(secret(json!({"tls.crt": garbage}))), "has no tls.crt and tls.key"),
+            (
+                Some(secret(json!({"tls.crt": garbage}))),
+                "has no tls.crt and tls.key",
+            ),
             (
                 Some(secret(json!({"tls.crt": garbage, "tls.key": garbage}))),
                 "Secret mine cannot be used: its certificate is unusable",

@@ -2,8 +2,8 @@
 
 use butler_api::steward::{TenantControlPlane, tenant_control_plane::security::KeyAlgorithm};
 use butler_pki::{
-    Algorithm, AltName, AltNames, Authority, Contents, Fresh, IssueError, Item, Jitter, Lifetimes, Plan,
-    SecretKind, Servers, Tenant, Wanted, carry_out, layout, plan, wanted,
+    Algorithm, AltName, AltNames, Authority, Contents, Fresh, IssueError, Item, Jitter, Lifetimes,
+    Plan, SecretKind, Servers, Tenant, Wanted, carry_out, layout, plan, wanted,
 };
 use butler_runtime::{apply::Applier, error::ApiError};
 use jiff::Timestamp;

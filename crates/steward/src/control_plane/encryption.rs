@@ -13,8 +13,8 @@ use k8s_openapi::api::{
 use kube::{Api, ResourceExt as _, api::ListParams};
 
 use super::{
-    ASK_AGAIN, Controller, certificates::Certificates, error::Error, own_kubeconfig, settings::Problem,
-    tenants::Rewriting, workload::installed,
+    ASK_AGAIN, Controller, certificates::Certificates, error::Error, own_kubeconfig,
+    settings::Problem, tenants::Rewriting, workload::installed,
 };
 use crate::{
     names::{self, Part},
@@ -175,7 +175,9 @@ impl Controller {
         held: &[Secret],
     ) -> Result<(), Error> {
         let marked = marked_encryption_config(spec, live.to_vec(), Some(writers));
-        let seen = held.iter().find(|held| held.name_any() == marked.name_any());
+        let seen = held
+            .iter()
+            .find(|held| held.name_any() == marked.name_any());
         if let Some(seen) = seen {
             self.applier.apply_over(&marked, seen).await?;
         }
@@ -197,8 +199,12 @@ fn observe(
         .map(|file| file.0.clone());
     Facts {
         rolled_out: is_rolled_out(deployment, Part::EncryptionConfig, live.as_deref()),
-        rewritten: secret
-            .and_then(|secret| secret.annotations().get(names::ENCRYPTION_REWRITTEN).cloned()),
+        rewritten: secret.and_then(|secret| {
+            secret
+                .annotations()
+                .get(names::ENCRYPTION_REWRITTEN)
+                .cloned()
+        }),
         fresh: deployment.is_none() && installed(raw).is_none(),
         live,
         ..Facts::default()

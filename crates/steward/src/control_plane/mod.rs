@@ -130,7 +130,8 @@ impl Controller {
         progress: &mut Progress,
         facts: &mut Facts,
     ) -> Result<Wake, Error> {
-        let Some((store, identity, overrides)) = self.store(raw, spec, progress, facts).await? else {
+        let Some((store, identity, overrides)) = self.store(raw, spec, progress, facts).await?
+        else {
             return Ok(Wake::OnChange);
         };
         let Some(endpoint) = self.endpoint(spec, progress, facts).await? else {
@@ -198,7 +199,11 @@ impl Controller {
             certificates::wanted(raw, spec, endpoint, store, identity.user(), authority)
         });
         let Some(wanted) = wanted else {
-            progress.stopped(STAGE, "AuthorityMissing", brought.problem.unwrap_or_default());
+            progress.stopped(
+                STAGE,
+                "AuthorityMissing",
+                brought.problem.unwrap_or_default(),
+            );
             return Ok(None);
         };
         let certificates =

@@ -1,14 +1,18 @@
 //! What a control plane no longer wants is removed: by its name among what carries our label, and only where this very
 //! control plane owns it. Keys and certificates that every control plane has are never touched here.
 
-use kube::{Resource, ResourceExt as _};
 use k8s_openapi::api::core::v1::Secret;
+use kube::{Resource, ResourceExt as _};
 
 use super::{Controller, Error};
 use crate::{names::Part, spec::ControlPlane, workload::Objects};
 
 /// `ConfigMap`s that only some specs have.
-const CONFIG_MAPS: [Part; 3] = [Part::AuditPolicy, Part::Authentication, Part::EgressSelector];
+const CONFIG_MAPS: [Part; 3] = [
+    Part::AuditPolicy,
+    Part::Authentication,
+    Part::EgressSelector,
+];
 /// Secrets that only some specs have.
 const SECRETS: [Part; 4] = [
     Part::AuditWebhook,
@@ -93,7 +97,8 @@ mod tests {
     use crate::spec::fixture::plane;
 
     fn secret(name: &str, uid: &str) -> Secret {
-        let owner = json!({"apiVersion": "x", "kind": "x", "name": "x", "uid": uid, "controller": true});
+        let owner =
+            json!({"apiVersion": "x", "kind": "x", "name": "x", "uid": uid, "controller": true});
         let metadata = json!({"name": name, "ownerReferences": [owner]});
         serde_json::from_value(json!({"metadata": metadata})).unwrap()
     }

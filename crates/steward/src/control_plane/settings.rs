@@ -6,9 +6,7 @@
 
 use std::time::Duration;
 
-use butler_api::steward::{
-    TenantControlPlane, tenant_control_plane::security::KeyRef,
-};
+use butler_api::steward::{TenantControlPlane, tenant_control_plane::security::KeyRef};
 use butler_runtime::{conditions::Verdict, error::ApiError};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -60,15 +58,22 @@ impl Controller {
         let (mut encryption, problem) = self.keys(raw, spec, held).await?;
         let leaving = self.pods_are_leaving(spec, &encryption).await?;
         encryption.rolled_out &= !leaving;
-        // Pods that never encrypted must not begin to run as if they did.
-        let unencrypted = problem.is_some() && encryption.live.is_none();
+        // Nothing may be written in plain that is to be encrypted; pods that run go on as they are.
+        let unencrypted = problem.is_some() && encryption.fresh && encryption.live.is_none();
         problems.extend(problem);
         if let Some(told) = encryption_verdict(spec, &encryption) {
             progress.also(told);
         }
+        if leaving {
+            progress.add_to("Encrypted", "pods of before have yet to end");
+        }
         let complete = problems.is_empty();
         if complete {
-            progress.passed(STAGE, "Ready", "everything that the spec refers to is there");
+            progress.passed(
+                STAGE,
+                "Ready",
+                "everything that the spec refers to is there",
+            );
         } else {
             let messages: Vec<&str> = problems.iter().map(|one| one.message.as_str()).collect();
             let reason = problems.first().map_or("Waiting", |first| first.reason);
@@ -185,12 +190,14 @@ fn policy_file(reference: &KeyRef, found: Option<&ConfigMap>) -> Result<String, 
     let KeyRef { name, key } = reference;
     let problem = |reason, message| Problem { reason, message };
     let found = found.ok_or_else(|| {
-        let message = format!("there is no ConfigMap {name}, which spec.kubernetes.audit refers to");
+        let message =
+            format!("there is no ConfigMap {name}, which spec.kubernetes.audit refers to");
         problem("AuditPolicyNotFound", message)
     })?;
     let text = found.data.as_ref().and_then(|data| data.get(key));
     let text = text.ok_or_else(|| {
-        let message = format!("ConfigMap {name} has no key {key}, which spec.kubernetes.audit refers to");
+        let message =
+            format!("ConfigMap {name} has no key {key}, which spec.kubernetes.audit refers to");
         problem("AuditPolicyNotFound", message)
     })?;
     audit_policy::check_text(text).map_err(|error| {
@@ -210,7 +217,8 @@ fn webhook_file(reference: &KeyRef, found: Option<&Secret>) -> Result<Vec<u8>, P
     })?;
     let file = found.data.as_ref().and_then(|data| data.get(key));
     let file = file.ok_or_else(|| {
-        let message = format!("Secret {name} has no key {key}, which spec.kubernetes.audit refers to");
+        let message =
+            format!("Secret {name} has no key {key}, which spec.kubernetes.audit refers to");
         problem("AuditWebhookNotFound", message)
     })?;
     check_kubeconfig(&file.0).map_err(|error| {
@@ -228,7 +236,10 @@ fn check_kubeconfig(file: &[u8]) -> Result<(), &'static str> {
     let context = config.contexts.iter().find(|one| one.name == current);
     let context = context.and_then(|one| one.context.as_ref());
     let context = context.ok_or("its current-context is not one of its contexts")?;
-    let cluster = config.clusters.iter().find(|one| one.name == context.cluster);
+    let cluster = config
+        .clusters
+        .iter()
+        .find(|one| one.name == context.cluster);
     let cluster = cluster.and_then(|one| one.cluster.as_ref());
     let cluster = cluster.ok_or("the cluster of its current context is not in it")?;
     let server = cluster.server.as_deref().unwrap_or_default();
@@ -269,8 +280,14 @@ fn encryption_verdict(spec: &ControlPlane, facts: &encryption::Facts) -> Option<
         encryption::Stage::Rewriting if on => ("Rewriting", "what was stored before is encrypted"),
         encryption::Stage::Rewriting => ("Decrypting", "what was encrypted before is decrypted"),
         encryption::Stage::Settled => {
-            let resources = spec.encryption.as_ref().map(|wanted| wanted.resources.join(", "));
-            let message = format!("{} are encrypted in the store", resources.unwrap_or_default());
+            let resources = spec
+                .encryption
+                .as_ref()
+                .map(|wanted| wanted.resources.join(", "));
+            let message = format!(
+                "{} are encrypted in the store",
+                resources.unwrap_or_default()
+            );
             return Some(Verdict::yes(TYPE, "Encrypted", message));
         }
     };
@@ -299,9 +316,21 @@ mod tests {
         let good = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]";
         let table = [
             (None, "AuditPolicyNotFound", "there is no ConfigMap mine"),
-            (Some(json!({"other": good})), "AuditPolicyNotFound", "no key file"),
-            (Some(json!({"file": "rules: 7"})), "AuditPolicyUnusable", "cannot be used"),
-            (Some(json!({"file": ""})), "AuditPolicyUnusable", "cannot be used"),
+            (
+                Some(json!({"other": good})),
+                "AuditPolicyNotFound",
+                "no key file",
+            ),
+            (
+                Some(json!({"file": "rules: 7"})),
+                "AuditPolicyUnusable",
+                "cannot be used",
+            ),
+            (
+                Some(json!({"file": ""})),
+                "AuditPolicyUnusable",
+                "cannot be used",
+            ),
         ];
         for (data, reason, words) in table {
             let found = data.as_ref().map(config_map);
@@ -332,15 +361,27 @@ mod tests {
             (b"]garbage[".to_vec(), "not a kubeconfig"),
             (b"{}".to_vec(), "current-context"),
             (kubeconfig(&json!({}), &json!({})), "no server"),
-            (kubeconfig(&json!({"server": "audit"}), &json!({})), "no server"),
             (
-                kubeconfig(&json!({"server": "https://a", "certificate-authority": "/ca"}), &json!({})),
+                kubeconfig(&json!({"server": "audit"}), &json!({})),
+                "no server",
+            ),
+            (
+                kubeconfig(
+                    &json!({"server": "https://a", "certificate-authority": "/ca"}),
+                    &json!({}),
+                ),
                 "certificate-authority-data",
             ),
             (kubeconfig(&server, &json!({"client-key": "/key"})), "files"),
-            (kubeconfig(&server, &json!({"tokenFile": "/token"})), "files"),
             (
-                kubeconfig(&server, &json!({"exec": {"apiVersion": "x", "command": "login", "interactiveMode": "Never"}})),
+                kubeconfig(&server, &json!({"tokenFile": "/token"})),
+                "files",
+            ),
+            (
+                kubeconfig(
+                    &server,
+                    &json!({"exec": {"apiVersion": "x", "command": "login", "interactiveMode": "Never"}}),
+                ),
                 "program",
             ),
         ];
@@ -348,6 +389,9 @@ mod tests {
             let error = check_kubeconfig(&file).unwrap_err();
             assert!(error.contains(words), "{error}");
         }
-        assert_eq!(check_kubeconfig(&kubeconfig(&server, &json!({"token": "t"}))), Ok(()));
+        assert_eq!(
+            check_kubeconfig(&kubeconfig(&server, &json!({"token": "t"}))),
+            Ok(())
+        );
     }
 }

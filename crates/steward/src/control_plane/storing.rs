@@ -49,7 +49,8 @@ impl Controller {
             return Ok(None);
         }
         let identity = identity(raw, spec, &name)?;
-        let new = recorded(raw, &name).and_then(|setup| setup.checksum) != Some(identity.checksum());
+        let new =
+            recorded(raw, &name).and_then(|setup| setup.checksum) != Some(identity.checksum());
         // Before the main place, which is what gets recorded.
         let overrides = self
             .overrides(spec, (&name, &store), &identity, new, progress)

@@ -83,7 +83,14 @@ impl Tenants {
                 };
             }
         };
-        self.carry_out(uid, &client, plan, now).await
+        let before = self.lock().get(uid).and_then(|entry| entry.plan);
+        let hash = hash(&plan);
+        let plan = if before == Some(hash) {
+            plan.quiet()
+        } else {
+            plan
+        };
+        self.carry_out(uid, &client, plan, hash, now).await
     }
 
     /// A client of the tenant; none when it is left alone or its kubeconfig cannot be used.
@@ -120,7 +127,9 @@ impl Tenants {
             .get_mut(uid)
             .and_then(|entry| entry.rewriting.take());
         // What others wrote in the meantime would be left out by going on.
-        let cursor = begun.filter(|(by, _)| by == writers).map(|(_, cursor)| cursor);
+        let cursor = begun
+            .filter(|(by, _)| by == writers)
+            .map(|(_, cursor)| cursor);
         match rewrite::step(&client, resources, cursor).await {
             Err(error) => Rewriting::Failed(error),
             Ok(Step::Finished(objects)) => Rewriting::Finished(objects),
@@ -178,6 +187,7 @@ impl Tenants {
         uid: &str,
         client: &Client,
         plan: TenantPlan,
+        hash: [u8; 32],
         now: Timestamp,
     ) -> Found {
         match sync(client, &plan, Limits::default()).await {
@@ -207,7 +217,7 @@ impl Tenants {
                 } else {
                     Look::Quiet
                 };
-                let next = self.record(uid, look, Some(hash(&plan)), now);
+                let next = self.record(uid, look, Some(hash), now);
                 let message = "everything stands as planned".to_owned();
                 Found {
                     settled: true,

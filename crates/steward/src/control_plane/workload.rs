@@ -152,7 +152,9 @@ impl Controller {
             self.applier.apply(wanted, live.as_deref()).await?;
         }
         for wanted in secrets {
-            let seen = held.iter().find(|held| held.name_any() == wanted.name_any());
+            let seen = held
+                .iter()
+                .find(|held| held.name_any() == wanted.name_any());
             // The encryption configuration follows from what was read: an old view must lose.
             match seen {
                 None => self.applier.create(wanted).await?,
@@ -276,7 +278,9 @@ fn agents(tunnel: &Konnectivity, version: KubeVersion, endpoint: &Endpoint) -> K
     let agent = &tunnel.agent;
     KonnectivityAgents {
         image: agent.image(version),
-        mode: agent.replicas.map_or(AgentMode::DaemonSet, AgentMode::Deployment),
+        mode: agent
+            .replicas
+            .map_or(AgentMode::DaemonSet, AgentMode::Deployment),
         server_host: endpoint.host.to_string(),
         server_port: endpoint.konnectivity_port.unwrap_or(tunnel.port),
         host_network: agent.host_network,

@@ -97,7 +97,8 @@ fn check_rule(rule: &Rule) -> Result<(), String> {
         && !(rule.resources.is_empty() && rule.namespaces.is_empty())
     {
         return Err(
-            "nonResourceURLs do not go with resources or namespaces; use a rule for each".to_owned(),
+            "nonResourceURLs do not go with resources or namespaces; use a rule for each"
+                .to_owned(),
         );
     }
     for url in &rule.non_resource_urls {
@@ -147,12 +148,24 @@ mod tests {
             ("", "not an audit policy"),
             ("]garbage[", "not YAML"),
             ("just a word", "not an audit policy"),
-            ("apiVersion: v1\nkind: Policy\nrules: [{level: None}]", "Policy of audit.k8s.io/v1"),
+            (
+                "apiVersion: v1\nkind: Policy\nrules: [{level: None}]",
+                "Policy of audit.k8s.io/v1",
+            ),
             ("kind: Policy\nrules: []", "apiVersion"),
             (&format!("{head}rules: []"), "no rules"),
-            (&format!("{head}rules: [{{level: Everything}}]"), "rules[0]: level \"Everything\""),
-            (&format!("{head}rules: [{{level: None, verbs: get}}]"), "not an audit policy"),
-            (&format!("{head}omitStages: [Later]\nrules: [{{level: None}}]"), "Later"),
+            (
+                &format!("{head}rules: [{{level: Everything}}]"),
+                "rules[0]: level \"Everything\"",
+            ),
+            (
+                &format!("{head}rules: [{{level: None, verbs: get}}]"),
+                "not an audit policy",
+            ),
+            (
+                &format!("{head}omitStages: [Later]\nrules: [{{level: None}}]"),
+                "Later",
+            ),
             (
                 &format!("{head}rules: [{{level: None, nonResourceURLs: [healthz]}}]"),
                 "must start with a slash",

@@ -101,9 +101,12 @@ async fn matching(client: &Client, patterns: &[String]) -> Result<Vec<ApiResourc
     }
     let found = within(CALL, "discover", "APIs", "all", discovery.run()).await?;
     let mut resources = Vec::new();
-    for (resource, abilities) in found.groups().flat_map(|group| group.recommended_resources()) {
-        let stored = abilities.supports_operation(verbs::LIST)
-            && abilities.supports_operation(verbs::PATCH);
+    for (resource, abilities) in found
+        .groups()
+        .flat_map(|group| group.recommended_resources())
+    {
+        let stored =
+            abilities.supports_operation(verbs::LIST) && abilities.supports_operation(verbs::PATCH);
         let meant = patterns
             .iter()
             .any(|pattern| means(pattern, &resource.plural, &resource.group));
@@ -120,7 +123,10 @@ fn group(pattern: &str) -> &str {
 }
 
 fn means(pattern: &str, plural: &str, group_name: &str) -> bool {
-    let (resource, group) = (pattern.split('.').next().unwrap_or_default(), group(pattern));
+    let (resource, group) = (
+        pattern.split('.').next().unwrap_or_default(),
+        group(pattern),
+    );
     (resource == "*" || resource == plural) && (group == "*" || group == group_name)
 }
 
@@ -132,7 +138,14 @@ async fn page(
     let api: Api<DynamicObject> = Api::all_with(client.clone(), resource);
     let mut params = ListParams::default().limit(PAGE);
     params.continue_token = next.map(str::to_owned);
-    within(CALL, "list", &resource.kind, "all", api.list_metadata(&params)).await
+    within(
+        CALL,
+        "list",
+        &resource.kind,
+        "all",
+        api.list_metadata(&params),
+    )
+    .await
 }
 
 /// Writes objects once more; how many there were.
@@ -192,7 +205,11 @@ mod tests {
             ("*.*", "jobs", "batch", true),
         ];
         for (pattern, plural, group, meant) in table {
-            assert_eq!(means(pattern, plural, group), meant, "{pattern} {plural}.{group}");
+            assert_eq!(
+                means(pattern, plural, group),
+                meant,
+                "{pattern} {plural}.{group}"
+            );
         }
     }
 }

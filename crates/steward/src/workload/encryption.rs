@@ -129,7 +129,10 @@ pub fn plan(spec: &ControlPlane, facts: &Facts) -> Plan {
     };
     let config = (!rules.is_empty()).then(|| write(&rules));
     let writers = writers(&rules);
-    let stands = config.as_ref().map(|config| config.to_string().into_bytes()) == facts.live;
+    let stands = config
+        .as_ref()
+        .map(|config| config.to_string().into_bytes())
+        == facts.live;
     Plan {
         stage: match () {
             () if config.is_none() => Stage::Plain,
@@ -156,7 +159,9 @@ fn next(spec: &ControlPlane, facts: &Facts, live: Rules, done: bool) -> (Rules, 
             .unwrap_or_else(|| vec![identity()]);
         let writer = writer(wanted, resource, &facts.keys);
         let next = step(&held, &writer, facts, done);
-        learning |= next.first().is_none_or(|first| mark(first) != mark(&writer));
+        learning |= next
+            .first()
+            .is_none_or(|first| mark(first) != mark(&writer));
         rules.insert(resource.clone(), next);
     }
     // What is plain in the store needs no rule.

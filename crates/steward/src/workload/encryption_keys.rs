@@ -76,7 +76,8 @@ pub fn brought(name: &str, secret: Option<&Secret>) -> Result<Vec<Key>, KeyError
 
 /// Whether keys are made here for this control plane.
 pub fn are_made(spec: &ControlPlane) -> bool {
-    let service = |provider: &EncryptionProvider| matches!(provider, EncryptionProvider::Kms { .. });
+    let service =
+        |provider: &EncryptionProvider| matches!(provider, EncryptionProvider::Kms { .. });
     spec.encryption
         .as_ref()
         .is_some_and(|wanted| wanted.key_secret.is_none() && !service(&wanted.provider))
@@ -113,9 +114,10 @@ impl Made {
     pub fn secret(&self, spec: &ControlPlane) -> Secret {
         let part = Part::EncryptionKeys;
         let mut metadata = object(spec, part.name(&spec.identity.name), part.suffix(), None);
-        metadata.annotations = self.rotation.clone().map(|word| {
-            BTreeMap::from([(names::ENCRYPTION_ROTATION.to_owned(), word)])
-        });
+        metadata.annotations = self
+            .rotation
+            .clone()
+            .map(|word| BTreeMap::from([(names::ENCRYPTION_ROTATION.to_owned(), word)]));
         let entry = |key: &Key| (key.name.clone(), ByteString(key.secret.clone()));
         Secret {
             metadata,
@@ -180,8 +182,16 @@ mod tests {
         let table = [
             (None, "KeySecretNotFound", "there is no Secret mine"),
             (Some(json!({})), "KeysUnusable", "has no entries"),
-            (Some(json!({"a": short})), "KeysUnusable", "entry a of Secret mine has 16 bytes"),
-            (Some(json!({"a": long, "b": short})), "KeysUnusable", "entry b"),
+            (
+                Some(json!({"a": short})),
+                "KeysUnusable",
+                "entry a of Secret mine has 16 bytes",
+            ),
+            (
+                Some(json!({"a": long, "b": short})),
+                "KeysUnusable",
+                "entry b",
+            ),
         ];
         for (data, reason, words) in table {
             let held = data.as_ref().map(secret);
@@ -200,9 +210,8 @@ mod tests {
 
     #[test]
     fn one_request_makes_one_key_and_the_old_one_goes_only_in_the_end() {
-        let next = |held: Option<&Made>, asked, stage| {
-            Made::next(held, asked, None, stage, [1; 32])
-        };
+        let next =
+            |held: Option<&Made>, asked, stage| Made::next(held, asked, None, stage, [1; 32]);
         let first = next(None, None, None);
         assert_eq!(names(&first), ["key-1"]);
         assert_eq!(next(Some(&first), None, Some(Stage::Settled)), first);

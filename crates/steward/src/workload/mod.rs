@@ -261,7 +261,8 @@ pub fn objects(spec: &ControlPlane, endpoint: &Endpoint, inputs: &Inputs) -> Obj
         ..ConfigMap::default()
     };
     let webhook = configs::audit_webhook(spec, inputs);
-    let webhook = webhook.map(|file| secret(spec, Part::AuditWebhook, configs::AUDIT_WEBHOOK, file));
+    let webhook =
+        webhook.map(|file| secret(spec, Part::AuditWebhook, configs::AUDIT_WEBHOOK, file));
     let encryption = encryption_config(spec, &inputs.encryption);
     Objects {
         config_maps: config_maps.map(config_map).collect(),
@@ -301,8 +302,7 @@ pub fn is_rolled_out(deployment: Option<&Deployment>, part: Part, content: Optio
     let annotations = metadata.and_then(|metadata| metadata.annotations.as_ref());
     let key = format!("{}{}", names::CONTENT, part.suffix());
     let mounted = annotations.and_then(|annotations| annotations.get(&key));
-    mounted == Some(&content::of(content))
-        && Rollout::of(deployment).progress == Progress::Complete
+    mounted == Some(&content::of(content)) && Rollout::of(deployment).progress == Progress::Complete
 }
 
 /// A Secret with one file.

@@ -53,7 +53,10 @@ async fn listen() -> (u16, mpsc::UnboundedReceiver<String>, Task) {
     let answering = task::spawn("audit sink", async move {
         let mut connections = Vec::new();
         while let Ok((stream, _)) = listener.accept().await {
-            connections.push(task::spawn("audit connection", take(stream, sender.clone())));
+            connections.push(task::spawn(
+                "audit connection",
+                take(stream, sender.clone()),
+            ));
         }
     });
     (port, receiver, answering)
@@ -114,25 +117,50 @@ async fn audit_follows_the_objects_of_users_and_survives_what_they_break() {
     let pods = home.api::<Pod>();
     let ours = ListParams::default().labels("steward.butlerlabs.dev/name=blue");
     let pod = pods.list(&ours).await.unwrap().items.remove(0);
-    assert!(platform.pods.kill(home.name(), &pod.name_any(), "kube-apiserver"));
-    wait_for(&pods, &pod.name_any(), "the API server to come back", SOON, |pod| {
-        let states = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
-        states.into_iter().any(|one| one.name == "kube-apiserver" && one.restart_count > 0 && one.ready)
-    })
+    assert!(
+        platform
+            .pods
+            .kill(home.name(), &pod.name_any(), "kube-apiserver")
+    );
+    wait_for(
+        &pods,
+        &pod.name_any(),
+        "the API server to come back",
+        SOON,
+        |pod| {
+            let states = pod
+                .status
+                .iter()
+                .flat_map(|status| status.container_statuses.iter().flatten());
+            states
+                .into_iter()
+                .any(|one| one.name == "kube-apiserver" && one.restart_count > 0 && one.ready)
+        },
+    )
     .await;
     kubectl(&platform, "blue", &["create", "namespace", "second"]).await;
     heard(&mut records, &["\"second\"", "\"level\":\"Metadata\""]).await;
 
     home.apply_yaml(&rules(&policy("RequestResponse"))).await;
-    wait_for(&home.api::<Deployment>(), "blue", "another template", SOON, |live| {
-        let template = live.spec.as_ref().map(|spec| &spec.template);
-        serde_json::to_value(template).unwrap() != before
-    })
+    wait_for(
+        &home.api::<Deployment>(),
+        "blue",
+        "another template",
+        SOON,
+        |live| {
+            let template = live.spec.as_ref().map(|spec| &spec.template);
+            serde_json::to_value(template).unwrap() != before
+        },
+    )
     .await;
     is_ready(home, "blue").await;
     settle(&platform).await;
     kubectl(&platform, "blue", &["create", "namespace", "third"]).await;
-    heard(&mut records, &["\"third\"", "\"level\":\"RequestResponse\""]).await;
+    heard(
+        &mut records,
+        &["\"third\"", "\"level\":\"RequestResponse\""],
+    )
+    .await;
 
     // What is not wanted any more goes, except what is the user's.
     home.apply_yaml(&stage::control_plane("blue", "")).await;

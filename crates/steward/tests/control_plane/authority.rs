@@ -37,15 +37,24 @@ async fn an_authority_of_a_user_signs_and_another_one_waits_for_permission() {
     stage::store(&server, "default", &etcd).await;
     let wish = "certificates: {authoritySecretRef: {name: mine}, keyAlgorithm: RSA-2048}";
     home.apply_yaml(&stage::with_kubernetes("blue", wish)).await;
-    wait_for(&home.api::<Service>(), "blue", "its Service", SOON, |_| true).await;
+    wait_for(&home.api::<Service>(), "blue", "its Service", SOON, |_| {
+        true
+    })
+    .await;
     stage::give_address(&home, "blue", "127.0.0.76").await;
     stage::refused(&home, "blue", "CertificatesReady", "AuthorityMissing").await;
     let secrets = home.api::<Secret>();
-    assert!(secrets.get_opt("blue-ca").await.unwrap().is_none(), "nothing is made instead");
+    assert!(
+        secrets.get_opt("blue-ca").await.unwrap().is_none(),
+        "nothing is made instead"
+    );
 
     let first = authority("Example Corp");
     home.apply_yaml(&secret(&first)).await;
-    let serving = wait_for(&secrets, "blue-api-server-certificate", "it", SOON, |_| true).await;
+    let serving = wait_for(&secrets, "blue-api-server-certificate", "it", SOON, |_| {
+        true
+    })
+    .await;
     let data = serving.data.unwrap();
     let certificate = Certificate::from_pem(&data["apiserver.crt"].0).unwrap();
     assert!(certificate.is_signed_by(first.certificate()));

@@ -19,12 +19,16 @@ async fn stored(platform: &Platform, name: &str) -> Vec<u8> {
     let end = format!("/secrets/default/{name}");
     let entries = root.everything().await.into_iter();
     let mut found = entries.filter(|entry| entry.key.ends_with(end.as_bytes()));
-    let entry = found.next().unwrap_or_else(|| panic!("etcd holds no {end}"));
+    let entry = found
+        .next()
+        .unwrap_or_else(|| panic!("etcd holds no {end}"));
     entry.value
 }
 
 fn shows(value: &[u8], text: &str) -> bool {
-    value.windows(text.len()).any(|part| part == text.as_bytes())
+    value
+        .windows(text.len())
+        .any(|part| part == text.as_bytes())
 }
 
 /// Waits until the condition `Encrypted` says so, for a reason, and about the newest spec.
@@ -51,7 +55,12 @@ async fn word(platform: &Platform, secret: &str) -> String {
 
 async fn make(platform: &Platform, secret: &str) {
     let word = format!("--from-literal=word={WORD}");
-    kubectl(platform, "blue", &["create", "secret", "generic", secret, &word]).await;
+    kubectl(
+        platform,
+        "blue",
+        &["create", "secret", "generic", secret, &word],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -61,7 +70,10 @@ async fn what_a_tenant_keeps_is_encrypted_rotated_and_decrypted_without_losing_a
     home.apply_yaml(&stage::control_plane("blue", "")).await;
     is_ready(home, "blue").await;
     make(&platform, "older").await;
-    assert!(shows(&stored(&platform, "older").await, WORD), "plain at first");
+    assert!(
+        shows(&stored(&platform, "older").await, WORD),
+        "plain at first"
+    );
 
     home.apply_yaml(&stage::with_kubernetes("blue", "encryption: {}"))
         .await;
@@ -69,7 +81,10 @@ async fn what_a_tenant_keeps_is_encrypted_rotated_and_decrypted_without_losing_a
     make(&platform, "newer").await;
     for secret in ["older", "newer"] {
         let value = stored(&platform, secret).await;
-        assert!(value.starts_with(b"k8s:enc:secretbox:v1:key-1:"), "{secret}");
+        assert!(
+            value.starts_with(b"k8s:enc:secretbox:v1:key-1:"),
+            "{secret}"
+        );
         assert!(!shows(&value, WORD), "{secret} can be read in etcd");
         assert_eq!(word(&platform, secret).await, WORD);
     }
@@ -78,17 +93,26 @@ async fn what_a_tenant_keeps_is_encrypted_rotated_and_decrypted_without_losing_a
     let annotate = ["annotate", "tcp", "blue", "-n", home.name(), rotate];
     platform.server.kubectl(&annotate).await;
     let secrets = home.api::<Secret>();
-    wait_for(&secrets, "blue-encryption-keys", "only the new key", SOON * 3, |secret| {
-        let names: Vec<&String> = secret.data.iter().flatten().map(|(name, _)| name).collect();
-        names == ["key-2"]
-    })
+    wait_for(
+        &secrets,
+        "blue-encryption-keys",
+        "only the new key",
+        SOON * 3,
+        |secret| {
+            let names: Vec<&String> = secret.data.iter().flatten().map(|(name, _)| name).collect();
+            names == ["key-2"]
+        },
+    )
     .await;
     // The old key is gone from the pods too once this is told.
     told(&platform, "RollingOut").await;
     told(&platform, "Encrypted").await;
     for secret in ["older", "newer"] {
         let value = stored(&platform, secret).await;
-        assert!(value.starts_with(b"k8s:enc:secretbox:v1:key-2:"), "{secret}");
+        assert!(
+            value.starts_with(b"k8s:enc:secretbox:v1:key-2:"),
+            "{secret}"
+        );
         assert_eq!(word(&platform, secret).await, WORD);
     }
     let config: Secret = home.get("blue-encryption").await;
@@ -165,5 +189,8 @@ async fn keys_of_a_user_are_asked_for_by_name_and_awaited() {
     wait_for(&deployments, "blue", "its pods", SOON, |_| true).await;
     let config: Secret = home.get("blue-encryption").await;
     let config = String::from_utf8(config.data.unwrap()["encryption.yaml"].0.clone()).unwrap();
-    assert!(config.contains(r#"{"aescbc":{"keys":[{"name":"first""#), "{config}");
+    assert!(
+        config.contains(r#"{"aescbc":{"keys":[{"name":"first""#),
+        "{config}"
+    );
 }

@@ -27,14 +27,20 @@ async fn until(platform: &Platform, arguments: &[&str], refused: bool) -> String
 
 async fn state(platform: &Platform, wanted: State) {
     let planes = platform.home.api::<TenantControlPlane>();
-    wait_for(&planes, "blue", &format!("state {wanted:?}"), SOON, |plane| {
-        let resources = plane
-            .status
-            .as_ref()
-            .and_then(|status| status.kubernetes_resources.as_ref());
-        let version = resources.and_then(|resources| resources.version.as_ref());
-        version.and_then(|version| version.status) == Some(wanted)
-    })
+    wait_for(
+        &planes,
+        "blue",
+        &format!("state {wanted:?}"),
+        SOON,
+        |plane| {
+            let resources = plane
+                .status
+                .as_ref()
+                .and_then(|status| status.kubernetes_resources.as_ref());
+            let version = resources.and_then(|resources| resources.version.as_ref());
+            version.and_then(|version| version.status) == Some(wanted)
+        },
+    )
     .await;
 }
 
@@ -48,7 +54,12 @@ async fn a_frozen_tenant_reads_refuses_writes_is_still_looked_after_and_thaws() 
 
     home.apply_yaml(&stage::control_plane("blue", ALL)).await;
     state(&platform, State::WriteLimited).await;
-    let refusal = until(&platform, &["create", "configmap", "new", "--dry-run=server"], true).await;
+    let refusal = until(
+        &platform,
+        &["create", "configmap", "new", "--dry-run=server"],
+        true,
+    )
+    .await;
     assert!(
         refusal.contains("the platform lets nobody create or change or delete anything"),
         "{refusal}"
@@ -69,8 +80,20 @@ async fn a_frozen_tenant_reads_refuses_writes_is_still_looked_after_and_thaws() 
     // Steward goes on: another addon arrives in the frozen cluster, and controllers keep their leases.
     let more = format!("{ALL}\n  addons: {{coreDNS: {{}}}}");
     home.apply_yaml(&stage::control_plane("blue", &more)).await;
-    until(&platform, &["get", "configmap", "coredns", "-n", "kube-system"], false).await;
-    let renewed = ["get", "lease", "kube-scheduler", "-n", "kube-system", "-o=jsonpath={.spec.renewTime}"];
+    until(
+        &platform,
+        &["get", "configmap", "coredns", "-n", "kube-system"],
+        false,
+    )
+    .await;
+    let renewed = [
+        "get",
+        "lease",
+        "kube-scheduler",
+        "-n",
+        "kube-system",
+        "-o=jsonpath={.spec.renewTime}",
+    ];
     let before = kubectl(&platform, "blue", &renewed).await;
     let changes = async {
         while kubectl(&platform, "blue", &renewed).await == before {
@@ -83,7 +106,12 @@ async fn a_frozen_tenant_reads_refuses_writes_is_still_looked_after_and_thaws() 
     home.apply_yaml(&stage::control_plane("blue", "")).await;
     state(&platform, State::Ready).await;
     until(&platform, &["create", "configmap", "new"], false).await;
-    let policies = ["get", "validatingadmissionpolicies,validatingadmissionpolicybindings", "-o", "name"];
+    let policies = [
+        "get",
+        "validatingadmissionpolicies,validatingadmissionpolicybindings",
+        "-o",
+        "name",
+    ];
     let left = kubectl(&platform, "blue", &policies).await;
     assert!(!left.contains("steward"), "{left}");
 }

@@ -1,7 +1,7 @@
 //! Resources that are kept in a second store.
 
-use butler_testkit::{etcd::TlsEtcd, pods::PodOptions, wait_until_gone};
 use butler_api::steward::TenantControlPlane;
+use butler_testkit::{etcd::TlsEtcd, pods::PodOptions, wait_until_gone};
 use kube::api::DeleteParams;
 
 use crate::{
@@ -25,7 +25,9 @@ async fn one_resource_lives_in_a_second_store_and_is_gone_from_both_with_the_ten
     // The port is known before pods are: they may reach no other.
     let first = TlsEtcd::start().await.unwrap();
     let second = first.start_beside().await.unwrap();
-    let options = PodOptions::default().reach(first.port()).reach(second.port());
+    let options = PodOptions::default()
+        .reach(first.port())
+        .reach(second.port());
     let platform = platform_with(options).await;
     let home = &platform.home;
     stage::store(&platform.server, "first", &first).await;
@@ -37,13 +39,22 @@ async fn one_resource_lives_in_a_second_store_and_is_gone_from_both_with_the_ten
     kubectl(&platform, "blue", &["create", "secret", "generic", "here"]).await;
     let holds = |keys: &[String], end: &str| keys.iter().any(|key| key.ends_with(end));
     let (in_first, in_second) = (keys(&first).await, keys(&second).await);
-    assert!(holds(&in_second, "/configmaps/default/elsewhere"), "{in_second:?}");
-    assert!(!holds(&in_first, "/configmaps/default/elsewhere"), "{in_first:?}");
+    assert!(
+        holds(&in_second, "/configmaps/default/elsewhere"),
+        "{in_second:?}"
+    );
+    assert!(
+        !holds(&in_first, "/configmaps/default/elsewhere"),
+        "{in_first:?}"
+    );
     assert!(holds(&in_first, "/secrets/default/here"), "{in_first:?}");
     assert!(!holds(&in_second, "/secrets/default/here"), "{in_second:?}");
 
     let planes = home.api::<TenantControlPlane>();
-    planes.delete("blue", &DeleteParams::default()).await.unwrap();
+    planes
+        .delete("blue", &DeleteParams::default())
+        .await
+        .unwrap();
     wait_until_gone(&planes, "blue").await;
     for etcd in [&first, &second] {
         let left = keys(etcd).await;

@@ -81,7 +81,10 @@ pub(crate) async fn refused(home: &Namespace, name: &str, condition: &str, reaso
     };
     let what = format!("{condition}=False for {reason}");
     let patience = Duration::from_mins(2);
-    let plane = wait_for(&planes, name, &what, patience, |plane| find(plane).is_some()).await;
+    let plane = wait_for(&planes, name, &what, patience, |plane| {
+        find(plane).is_some()
+    })
+    .await;
     find(&plane).unwrap_or_default()
 }
 

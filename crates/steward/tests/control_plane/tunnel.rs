@@ -22,7 +22,15 @@ async fn an_agent_with_the_flags_it_is_given_reaches_the_server_beside_the_api_s
     home.apply_yaml(&stage::control_plane("blue", "addons: {konnectivity: {}}"))
         .await;
     is_ready(home, "blue").await;
-    let agents = ["get", "daemonset", "konnectivity-agent", "-n", "kube-system", "-o", "json"];
+    let agents = [
+        "get",
+        "daemonset",
+        "konnectivity-agent",
+        "-n",
+        "kube-system",
+        "-o",
+        "json",
+    ];
     let agents: Value = serde_json::from_str(&kubectl(&platform, "blue", &agents).await).unwrap();
     let pod = &agents["spec"]["template"]["spec"];
     let audience = &pod["volumes"][0]["projected"]["sources"][0]["serviceAccountToken"]["audience"];
@@ -30,7 +38,14 @@ async fn an_agent_with_the_flags_it_is_given_reaches_the_server_beside_the_api_s
     let account = pod["serviceAccountName"].as_str().unwrap();
     let token = ["create", "token", account, "-n", "kube-system", &audience];
     let token = kubectl(&platform, "blue", &token).await;
-    let authority = ["get", "configmap", "kube-root-ca.crt", "-n", "kube-system", "-o=jsonpath={.data.ca\\.crt}"];
+    let authority = [
+        "get",
+        "configmap",
+        "kube-root-ca.crt",
+        "-n",
+        "kube-system",
+        "-o=jsonpath={.data.ca\\.crt}",
+    ];
     let authority = kubectl(&platform, "blue", &authority).await;
 
     let folder = tempfile::tempdir().unwrap();
@@ -39,16 +54,21 @@ async fn an_agent_with_the_flags_it_is_given_reaches_the_server_beside_the_api_s
     fs::write(file("ca.crt"), authority).unwrap();
     // Only where the files are, and the ports of this machine, are other than in a pod.
     let flags = pod["containers"][0]["args"].as_array().unwrap().iter();
-    let flags = flags.map(|flag| match flag.as_str().unwrap().split_once('=').unwrap() {
-        ("--ca-cert", _) => format!("--ca-cert={}", file("ca.crt")),
-        ("--service-account-token-path", _) => {
-            format!("--service-account-token-path={}", file("token"))
-        }
-        ("--admin-server-port", _) => "--admin-server-port=0".to_owned(),
-        ("--health-server-port", _) => "--health-server-port=0".to_owned(),
-        (name, value) => format!("{name}={value}"),
-    });
-    let program = Toolchain::locate().unwrap().binary("proxy-agent", None).unwrap();
+    let flags = flags.map(
+        |flag| match flag.as_str().unwrap().split_once('=').unwrap() {
+            ("--ca-cert", _) => format!("--ca-cert={}", file("ca.crt")),
+            ("--service-account-token-path", _) => {
+                format!("--service-account-token-path={}", file("token"))
+            }
+            ("--admin-server-port", _) => "--admin-server-port=0".to_owned(),
+            ("--health-server-port", _) => "--health-server-port=0".to_owned(),
+            (name, value) => format!("{name}={value}"),
+        },
+    );
+    let program = Toolchain::locate()
+        .unwrap()
+        .binary("proxy-agent", None)
+        .unwrap();
     let mut agent = Command::new(program)
         .args(flags)
         .arg("--v=4")
@@ -71,7 +91,11 @@ async fn an_agent_with_the_flags_it_is_given_reaches_the_server_beside_the_api_s
         false
     };
     let waited = tokio::time::timeout(SOON, connected).await;
-    assert!(waited == Ok(true), "the agent did not connect:\n{}", said.join("\n"));
+    assert!(
+        waited == Ok(true),
+        "the agent did not connect:\n{}",
+        said.join("\n")
+    );
     let gone = home.name();
     println!("{} lines until it was connected in {gone}", said.len());
 }

@@ -41,9 +41,7 @@ impl Kind {
             Self::Service => ApiResource::erase::<Service>(&()),
             Self::Deployment => ApiResource::erase::<Deployment>(&()),
             Self::DaemonSet => ApiResource::erase::<DaemonSet>(&()),
-            Self::ValidatingAdmissionPolicy => {
-                ApiResource::erase::<ValidatingAdmissionPolicy>(&())
-            }
+            Self::ValidatingAdmissionPolicy => ApiResource::erase::<ValidatingAdmissionPolicy>(&()),
             Self::ValidatingAdmissionPolicyBinding => {
                 ApiResource::erase::<ValidatingAdmissionPolicyBinding>(&())
             }

@@ -57,6 +57,22 @@ pub struct TenantPlan {
     pub retired: Vec<ObjectKey>,
 }
 
+impl TenantPlan {
+    /// The same for a tenant that was found to be so before: what is removed is looked for only where something stands
+    /// anyway, since nobody but us would have brought it back.
+    #[must_use]
+    pub fn quiet(mut self) -> Self {
+        let places: BTreeSet<_> = self
+            .objects
+            .iter()
+            .map(|object| (object.key.kind, object.key.namespace.clone()))
+            .collect();
+        self.retired
+            .retain(|key| places.contains(&(key.kind, key.namespace.clone())));
+        self
+    }
+}
+
 /// Plans a tenant cluster.
 ///
 /// # Errors
@@ -66,7 +82,12 @@ pub fn plan(settings: &TenantSettings) -> Result<TenantPlan, PatchError> {
     objects.extend(kubelet_config::objects(settings)?);
     objects.extend(bootstrap::objects(settings));
     objects.extend(addons(settings));
-    objects.extend(settings.refused_writes.into_iter().flat_map(write_permissions::objects));
+    objects.extend(
+        settings
+            .refused_writes
+            .into_iter()
+            .flat_map(write_permissions::objects),
+    );
     let planned: BTreeSet<_> = objects.iter().map(|object| &object.key).collect();
     let retired = every_addon(settings)
         .into_iter()

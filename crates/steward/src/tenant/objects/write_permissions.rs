@@ -13,7 +13,8 @@ use crate::tenant::settings::RefusedWrites;
 const NAME: &str = "steward-write-permissions";
 
 /// Who Steward is in the tenant cluster, and who the API server is to itself.
-const EXEMPT: &str = "!(request.userInfo.username in ['kubernetes-super-admin', 'system:apiserver'])";
+const EXEMPT: &str =
+    "!(request.userInfo.username in ['kubernetes-super-admin', 'system:apiserver'])";
 
 const NOT_A_SIGN_OF_LIFE: &str = "!(request.resource.group == 'coordination.k8s.io' \
     && request.resource.resource == 'leases' \
@@ -102,7 +103,9 @@ mod tests {
         let rules = &only_updates["spec"]["matchConstraints"]["resourceRules"];
         assert_eq!(rules[0]["operations"], json!(["UPDATE"]));
         assert_eq!(rules[1], Value::Null);
-        let message = only_updates["spec"]["validations"][0]["message"].as_str().unwrap();
+        let message = only_updates["spec"]["validations"][0]["message"]
+            .as_str()
+            .unwrap();
         assert!(message.contains("lets nobody change anything"), "{message}");
     }
 

@@ -163,17 +163,28 @@ impl Run {
         };
         if rewritten {
             let held = true;
-            let standing = Facts { held, ..facts.clone() };
+            let standing = Facts {
+                held,
+                ..facts.clone()
+            };
             facts.rewritten = Some(plan(&plane(&json!({})), &standing).writers);
         }
-        Self { facts, seen: Vec::new() }
+        Self {
+            facts,
+            seen: Vec::new(),
+        }
     }
 
     /// Until nothing changes any more; each stage once, with what it leads to.
     fn to_the_end(mut self, spec: &ControlPlane, keys: &[&str]) -> Self {
         self.facts.keys = keys.iter().map(|name| key(name)).collect();
         for _ in 0..20 {
-            let Plan { config, writers, rewritten, stage } = plan(spec, &self.facts);
+            let Plan {
+                config,
+                writers,
+                rewritten,
+                stage,
+            } = plan(spec, &self.facts);
             let text = config.as_ref().map(|config| short(config, "secrets"));
             self.seen.push((stage, text.unwrap_or_default()));
             let live = config.map(|config| config.to_string().into_bytes());
@@ -222,9 +233,18 @@ fn a_rotation_goes_through_all_its_stages_and_the_old_key_goes_last() {
     assert_eq!(
         rotated.steps(),
         [
-            (Stage::Learning, vec!["secretbox[b]", "secretbox[a]", "identity"]),
-            (Stage::RollingOut, vec!["secretbox[a]", "secretbox[b]", "identity"]),
-            (Stage::Rewriting, vec!["secretbox[a]", "secretbox[b]", "identity"]),
+            (
+                Stage::Learning,
+                vec!["secretbox[b]", "secretbox[a]", "identity"]
+            ),
+            (
+                Stage::RollingOut,
+                vec!["secretbox[a]", "secretbox[b]", "identity"]
+            ),
+            (
+                Stage::Rewriting,
+                vec!["secretbox[a]", "secretbox[b]", "identity"]
+            ),
             (Stage::RollingOut, vec!["secretbox[a]", "identity"]),
             (Stage::Settled, vec!["secretbox[a]", "identity"]),
         ]
@@ -260,7 +280,10 @@ fn a_pass_that_ended_half_way_is_repeated_and_goes_no_further() {
 #[test]
 fn another_writer_makes_void_what_was_written_once_more() {
     let on = Run::new(None, false).to_the_end(&spec(&json!({})), &["a"]);
-    let facts = Facts { keys: vec![], ..on.facts };
+    let facts = Facts {
+        keys: vec![],
+        ..on.facts
+    };
     let off = plan(&plane(&json!({})), &facts);
     assert!(facts.rewritten.is_some());
     assert_eq!(off.rewritten, None);
@@ -269,17 +292,32 @@ fn another_writer_makes_void_what_was_written_once_more() {
 #[test]
 fn without_keys_everything_stays_as_it_is() {
     let on = Run::new(None, false).to_the_end(&spec(&json!({})), &["a"]);
-    let facts = Facts { keys: vec![], held: true, ..on.facts };
+    let facts = Facts {
+        keys: vec![],
+        held: true,
+        ..on.facts
+    };
     let held = plan(&spec(&json!({})), &facts);
-    assert_eq!(held.config.unwrap().to_string().into_bytes(), facts.live.unwrap());
+    assert_eq!(
+        held.config.unwrap().to_string().into_bytes(),
+        facts.live.unwrap()
+    );
     assert_eq!(held.stage, Stage::Settled);
-    let none = plan(&spec(&json!({})), &Facts { held: true, ..Facts::default() });
+    let none = plan(
+        &spec(&json!({})),
+        &Facts {
+            held: true,
+            ..Facts::default()
+        },
+    );
     assert_eq!(none.config, None);
 }
 
 #[test]
 fn a_key_service_that_moved_is_followed_even_if_no_pod_could_reach_it() {
-    let kms = |socket: &str| spec(&json!({"provider": "kms", "kms": {"name": "vault", "endpoint": socket}}));
+    let kms = |socket: &str| {
+        spec(&json!({"provider": "kms", "kms": {"name": "vault", "endpoint": socket}}))
+    };
     let first = next(&kms("unix:///wrong.sock"), &[], None, true);
     let second = next(&kms("unix:///right.sock"), &[], Some(&first), false);
     assert_eq!(short(&second, "secrets"), ["identity", "kms"]);
