@@ -4,11 +4,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::{ByteString, api::core::v1::Secret};
+use serde::{Deserialize, Serialize};
 
-use super::{
-    encryption::{self, Key, Stage},
-    object,
-};
+use super::encryption::{self, Key, Stage};
 use crate::{
     names::{self, Part},
     spec::{ControlPlane, EncryptionProvider},
@@ -83,6 +81,15 @@ pub fn are_made(spec: &ControlPlane) -> bool {
         .is_some_and(|wanted| wanted.key_secret.is_none() && !service(&wanted.provider))
 }
 
+/// The file of their Secret.
+const FILE: &str = "keys.json";
+
+#[derive(Deserialize, Serialize)]
+struct Entry {
+    name: String,
+    secret: ByteString,
+}
+
 /// Keys that were made here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Made {
@@ -96,35 +103,33 @@ impl Made {
     /// Reads their Secret.
     pub fn of(secret: &Secret) -> Self {
         let annotations = secret.metadata.annotations.as_ref();
-        let entries = secret.data.iter().flatten();
-        let mut keys: Vec<Key> = entries
-            .map(|(name, bytes)| Key {
-                name: name.clone(),
-                secret: bytes.0.clone(),
-            })
-            .collect();
-        keys.sort_by_key(|key| std::cmp::Reverse(number(&key.name)));
+        let file = secret.data.as_ref().and_then(|data| data.get(FILE));
+        let entries: Vec<Entry> = file
+            .and_then(|file| serde_json::from_slice(&file.0).ok())
+            .unwrap_or_default();
+        let key = |Entry { name, secret }| Key {
+            name,
+            secret: secret.0,
+        };
         Self {
-            keys,
+            keys: entries.into_iter().map(key).collect(),
             rotation: annotations.and_then(|all| all.get(names::ENCRYPTION_ROTATION).cloned()),
         }
     }
 
-    /// Their Secret.
+    /// Their Secret. One file has them all: it is made by a create, and an apply takes away no entry of one.
     pub fn secret(&self, spec: &ControlPlane) -> Secret {
-        let part = Part::EncryptionKeys;
-        let mut metadata = object(spec, part.name(&spec.identity.name), part.suffix(), None);
-        metadata.annotations = self
-            .rotation
-            .clone()
-            .map(|word| BTreeMap::from([(names::ENCRYPTION_ROTATION.to_owned(), word)]));
-        let entry = |key: &Key| (key.name.clone(), ByteString(key.secret.clone()));
-        Secret {
-            metadata,
-            type_: Some("Opaque".to_owned()),
-            data: Some(self.keys.iter().map(entry).collect()),
-            ..Secret::default()
-        }
+        let entry = |key: &Key| Entry {
+            name: key.name.clone(),
+            secret: ByteString(key.secret.clone()),
+        };
+        let entries: Vec<Entry> = self.keys.iter().map(entry).collect();
+        let file = serde_json::to_vec(&entries).expect("names and bytes can be written as JSON");
+        let mut secret = super::secret(spec, Part::EncryptionKeys, FILE, file);
+        let word = self.rotation.clone();
+        secret.metadata.annotations =
+            word.map(|word| BTreeMap::from([(names::ENCRYPTION_ROTATION.to_owned(), word)]));
+        secret
     }
 
     /// The keys as they should be: one more when there is none or another is asked for, and none but the newest once

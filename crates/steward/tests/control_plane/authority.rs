@@ -4,7 +4,7 @@ use butler_pki::{
     Algorithm, Authority, Certificate, Fresh, KeySource as _, Lifetimes, PrivateKey,
     profile::Profile, validity::Validity,
 };
-use butler_runtime::clock::{Clock as _, SystemClock};
+use butler_runtime::clock::SystemClock;
 use butler_testkit::{etcd::TlsEtcd, wait_for};
 use k8s_openapi::{
     ByteString,

@@ -14,7 +14,7 @@ mod faults;
 mod freeze;
 mod overrides;
 #[path = "../store/raw.rs"]
-#[allow(dead_code, reason = "other tests use the rest of it")]
+#[allow(dead_code, unreachable_pub, reason = "other tests use the rest of it")]
 mod raw;
 mod serving;
 mod stage;
