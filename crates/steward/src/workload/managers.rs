@@ -145,11 +145,15 @@ pub(super) fn konnectivity(
     let agents = endpoint.konnectivity_port.unwrap_or(tunnel.port);
     container.ports = Some(vec![pod::port(pod::TUNNEL_PORT, agents)]);
     container.resources = Some(pod::resources(tunnel.resources.as_ref(), ("5m", "24Mi")));
-    let mut probe = pod::probe("/healthz", KONNECTIVITY_HEALTH_PORT, 10, 3);
-    if let Some(get) = &mut probe.http_get {
-        get.scheme = Some("HTTP".to_owned());
-    }
-    container.liveness_probe = Some(probe);
+    let probe = |period, failures| {
+        let mut probe = pod::probe("/healthz", KONNECTIVITY_HEALTH_PORT, period, failures);
+        if let Some(get) = &mut probe.http_get {
+            get.scheme = Some("HTTP".to_owned());
+        }
+        Some(probe)
+    };
+    container.startup_probe = probe(1, START_BUDGET);
+    container.liveness_probe = probe(10, 3);
     container.volume_mounts = Some(vec![
         files::mount(files::TUNNEL_PKI, files::PKI),
         files::mount(files::TUNNEL_KUBECONFIG, files::KUBECONFIG),

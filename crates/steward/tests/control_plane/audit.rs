@@ -1,6 +1,7 @@
 //! Audit settings that users keep in objects of their own.
 
 use butler_runtime::task::{self, Task};
+use butler_steward::workload::state::{Progress, Rollout};
 use butler_testkit::{pods::PodOptions, wait_for, wait_until_gone};
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -154,7 +155,7 @@ async fn audit_follows_the_objects_of_users_and_survives_what_they_break() {
     )
     .await;
     is_ready(home, "blue").await;
-    settle(&platform).await;
+    settle(&platform, true).await;
     kubectl(&platform, "blue", &["create", "namespace", "third"]).await;
     heard(
         &mut records,
@@ -164,19 +165,21 @@ async fn audit_follows_the_objects_of_users_and_survives_what_they_break() {
 
     // What is not wanted any more goes, except what is the user's.
     home.apply_yaml(&stage::control_plane("blue", "")).await;
-    settle(&platform).await;
+    settle(&platform, false).await;
     wait_until_gone(&home.api::<ConfigMap>(), "blue-audit-policy").await;
     wait_until_gone(&home.api::<Secret>(), "blue-audit-webhook").await;
     let _: ConfigMap = home.get("rules").await;
     let _: Secret = home.get("sink").await;
 }
 
-/// Waits until all pods are of the newest template that there is.
-async fn settle(platform: &Platform) {
+/// Waits until all pods are of a template that has, or has not, something about audit.
+async fn settle(platform: &Platform, audited: bool) {
     let deployments = platform.home.api::<Deployment>();
-    wait_for(&deployments, "blue", "a complete rollout", SOON, |live| {
-        butler_steward::workload::state::Rollout::of(live).progress
-            == butler_steward::workload::state::Progress::Complete
+    let what = format!("a complete rollout with audit={audited}");
+    wait_for(&deployments, "blue", &what, SOON, |live| {
+        let template = serde_json::to_string(&live.spec).unwrap();
+        template.contains("audit-policy") == audited
+            && Rollout::of(live).progress == Progress::Complete
     })
     .await;
 }

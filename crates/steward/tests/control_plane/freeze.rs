@@ -51,6 +51,8 @@ async fn a_frozen_tenant_reads_refuses_writes_is_still_looked_after_and_thaws() 
     home.apply_yaml(&stage::control_plane("blue", "")).await;
     is_ready(home, "blue").await;
     kubectl(&platform, "blue", &["create", "namespace", "mine"]).await;
+    // Its token is asked for below, and nobody makes the account any more by then.
+    until(&platform, &["get", "serviceaccount", "default"], false).await;
 
     home.apply_yaml(&stage::control_plane("blue", ALL)).await;
     state(&platform, State::WriteLimited).await;

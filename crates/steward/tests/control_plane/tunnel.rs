@@ -38,6 +38,15 @@ async fn an_agent_with_the_flags_it_is_given_reaches_the_server_beside_the_api_s
     let account = pod["serviceAccountName"].as_str().unwrap();
     let token = ["create", "token", account, "-n", "kube-system", &audience];
     let token = kubectl(&platform, "blue", &token).await;
+    let made = [
+        "wait",
+        "configmap/kube-root-ca.crt",
+        "-n",
+        "kube-system",
+        "--for=create",
+        "--timeout=60s",
+    ];
+    kubectl(&platform, "blue", &made).await;
     let authority = [
         "get",
         "configmap",
@@ -96,6 +105,4 @@ async fn an_agent_with_the_flags_it_is_given_reaches_the_server_beside_the_api_s
         "the agent did not connect:\n{}",
         said.join("\n")
     );
-    let gone = home.name();
-    println!("{} lines until it was connected in {gone}", said.len());
 }
