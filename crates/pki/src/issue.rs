@@ -6,7 +6,7 @@ use thiserror::Error;
 use crate::{
     authority::{Authority, SignError},
     files::Files,
-    item::{Item, KUBECONFIGS},
+    item::{Item, kubeconfigs},
     judge::garbage,
     key::{Algorithm, KeyError, PrivateKey, encode},
     layout::{Content, Contents, SecretKind},
@@ -89,7 +89,7 @@ pub fn carry_out(
                 .put("ca.crt", store.authority.bundle());
         }
     }
-    for config in &KUBECONFIGS {
+    for config in kubeconfigs(wanted) {
         work.kubeconfig(
             config.item,
             &config.profile(),
@@ -103,9 +103,12 @@ pub fn carry_out(
 
 /// What is held of the Secrets and files that are wanted.
 fn ours(wanted: &Wanted, held: &Contents) -> Contents {
-    let kinds = held
-        .iter()
-        .filter(|(kind, _)| **kind != SecretKind::DataStore || wanted.store.is_some());
+    let is_wanted = |kind: SecretKind| match kind {
+        SecretKind::DataStore => wanted.store.is_some(),
+        SecretKind::KonnectivityKubeconfig => wanted.tunnel,
+        _ => true,
+    };
+    let kinds = held.iter().filter(|(kind, _)| is_wanted(**kind));
     let known = |kind: SecretKind, content: &Content| {
         let mut content = content.clone();
         content
@@ -217,7 +220,11 @@ impl Work<'_> {
     ) -> Result<Option<Authority>, IssueError> {
         let action = self.action(item);
         let authority = match (&action, provided) {
-            (Action::Blocked { .. }, _) => return Ok(None),
+            // One that is blocked only from being replaced goes on signing.
+            (Action::Blocked { .. }, _) => {
+                let held = self.contents.get(&item.secret());
+                return Ok(held.and_then(|content| item.authority(content).ok()));
+            }
             (_, Some(provided)) => provided.clone(),
             (Action::Issue { .. }, None) => {
                 let key = self.maker.key()?;

@@ -35,6 +35,8 @@ pub enum Item {
     ControllerManager,
     /// Kubeconfig of the scheduler.
     Scheduler,
+    /// Kubeconfig of the tunnel to nodes.
+    Tunnel,
 }
 
 /// Who uses an item.
@@ -46,6 +48,8 @@ pub enum Consumer {
     ControllerManager,
     /// The scheduler mounts it: its pods are rolled.
     Scheduler,
+    /// The tunnel's server mounts it: its pods are rolled.
+    Tunnel,
     /// Steward signs in to the tenant with it: its client is built anew.
     Steward,
     /// Cluster API has a copy: its Secret is written anew.
@@ -72,6 +76,7 @@ impl Item {
             Self::Admin | Self::SuperAdmin => SecretKind::AdminKubeconfig,
             Self::ControllerManager => SecretKind::ControllerManagerKubeconfig,
             Self::Scheduler => SecretKind::SchedulerKubeconfig,
+            Self::Tunnel => SecretKind::KonnectivityKubeconfig,
         }
     }
 
@@ -101,6 +106,7 @@ impl Item {
             Self::SuperAdmin => &[Consumer::Steward],
             Self::ControllerManager => &[Consumer::ControllerManager],
             Self::Scheduler => &[Consumer::Scheduler],
+            Self::Tunnel => &[Consumer::Tunnel],
         }
     }
 
@@ -120,7 +126,8 @@ impl Item {
             | Self::Admin
             | Self::SuperAdmin
             | Self::ControllerManager
-            | Self::Scheduler => &[],
+            | Self::Scheduler
+            | Self::Tunnel => &[],
         }
     }
 
@@ -151,8 +158,8 @@ enum Server {
     Local,
 }
 
-/// The kubeconfigs that every control plane has.
-pub(crate) const KUBECONFIGS: [OwnKubeconfig; 4] = [
+/// The kubeconfigs of a control plane.
+const KUBECONFIGS: [OwnKubeconfig; 5] = [
     OwnKubeconfig {
         item: Item::Admin,
         user: "kubernetes-admin",
@@ -183,7 +190,22 @@ pub(crate) const KUBECONFIGS: [OwnKubeconfig; 4] = [
         groups: &[],
         files: &[("scheduler.conf", Server::Local)],
     },
+    // No group: it may ask who shows a token, by a role that the tenant cluster binds it to, and nothing else.
+    OwnKubeconfig {
+        item: Item::Tunnel,
+        user: "system:konnectivity-server",
+        groups: &[],
+        files: &[("konnectivity-server.conf", Server::Local)],
+    },
 ];
+
+/// The kubeconfigs that are wanted.
+pub(crate) fn kubeconfigs(wanted: &Wanted) -> impl Iterator<Item = &'static OwnKubeconfig> {
+    let tunnel = wanted.tunnel;
+    KUBECONFIGS
+        .iter()
+        .filter(move |config| tunnel || config.item != Item::Tunnel)
+}
 
 impl OwnKubeconfig {
     /// What its client certificate says.

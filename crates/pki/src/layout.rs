@@ -57,11 +57,13 @@ pub enum SecretKind {
     ControllerManagerKubeconfig,
     /// Kubeconfig of the scheduler.
     SchedulerKubeconfig,
+    /// Kubeconfig of the tunnel to nodes.
+    KonnectivityKubeconfig,
 }
 
 impl SecretKind {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Ca,
         Self::FrontProxyCa,
         Self::ServiceAccount,
@@ -72,6 +74,7 @@ impl SecretKind {
         Self::AdminKubeconfig,
         Self::ControllerManagerKubeconfig,
         Self::SchedulerKubeconfig,
+        Self::KonnectivityKubeconfig,
     ];
 
     /// What follows the control plane's name, and the value of the component label.
@@ -87,6 +90,7 @@ impl SecretKind {
             Self::AdminKubeconfig => "admin-kubeconfig",
             Self::ControllerManagerKubeconfig => "controller-manager-kubeconfig",
             Self::SchedulerKubeconfig => "scheduler-kubeconfig",
+            Self::KonnectivityKubeconfig => "konnectivity-kubeconfig",
         }
     }
 
@@ -116,6 +120,7 @@ impl SecretKind {
             ],
             Self::ControllerManagerKubeconfig => &["controller-manager.conf"],
             Self::SchedulerKubeconfig => &["scheduler.conf"],
+            Self::KonnectivityKubeconfig => &["konnectivity-server.conf"],
         }
     }
 
@@ -128,7 +133,8 @@ impl SecretKind {
             }
             Self::AdminKubeconfig
             | Self::ControllerManagerKubeconfig
-            | Self::SchedulerKubeconfig => Some("kubeconfig"),
+            | Self::SchedulerKubeconfig
+            | Self::KonnectivityKubeconfig => Some("kubeconfig"),
         }
     }
 
@@ -154,6 +160,9 @@ impl SecretKind {
             }
             Self::SchedulerKubeconfig => {
                 Some("component.steward.butlerlabs.dev/scheduler-kubeconfig")
+            }
+            Self::KonnectivityKubeconfig => {
+                Some("component.steward.butlerlabs.dev/konnectivity-kubeconfig")
             }
         }
     }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::{
     authority::Authority,
-    item::KUBECONFIGS,
+    item::kubeconfigs,
     judge::{self, Dates, File, Leaf, Signer, garbage},
     key::PrivateKey,
     layout::{Content, Contents, SecretKind},
@@ -162,7 +162,7 @@ pub fn plan(wanted: &Wanted, held: &Contents, now: Timestamp, jitter: Jitter) ->
     if let Some(store) = &wanted.store {
         add(Item::StoreClient, look.store(store));
     }
-    for config in &KUBECONFIGS {
+    for config in kubeconfigs(wanted) {
         let profile = config.profile();
         let leaf = look.leaf(config.item, &profile, &cluster);
         let content = held.get(&config.item.secret());
@@ -211,6 +211,19 @@ impl<'a> Look<'a> {
             renew_at: None,
         };
         let held = self.content(SecretKind::Ca);
+        // Nodes trust the one that they joined with. A certificate around the same key is a renewal.
+        let other = held
+            .filter(|content| !content.is_asked_to_rotate())
+            .and_then(|content| Item::Ca.authority(content).ok())
+            .filter(|held| held.key() != provided.key());
+        if let Some(other) = other {
+            let reason = Reason::OtherAuthority;
+            let dates = Dates {
+                not_after: Some(other.certificate().not_after()),
+                renew_at: None,
+            };
+            return (Action::Blocked { reason }, dates, Signer::Stands(other));
+        }
         let stands = held.is_some_and(|content| {
             Item::Ca
                 .authority(content)

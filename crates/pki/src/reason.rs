@@ -77,6 +77,8 @@ pub enum Reason {
     Requested,
     /// Somebody brought another authority.
     Provided,
+    /// Somebody brought an authority with another key than the one in use.
+    OtherAuthority,
     /// The address of the API server changed.
     Server {
         /// Address in the file.
@@ -108,6 +110,7 @@ impl Reason {
             Self::Algorithm { .. } => "Algorithm",
             Self::Requested => "Requested",
             Self::Provided => "Provided",
+            Self::OtherAuthority => "OtherAuthority",
             Self::Server { .. } => "Server",
             Self::Layout => "Layout",
         }
@@ -159,6 +162,12 @@ impl fmt::Display for Reason {
             Self::Algorithm { from, to } => write!(formatter, "its key is {from}, not {to}"),
             Self::Requested => formatter.write_str("renewal was requested"),
             Self::Provided => formatter.write_str("another authority was provided"),
+            Self::OtherAuthority => write!(
+                formatter,
+                "another authority with another key was provided, and nodes trust the one in use: annotate its Secret \
+                 with {}= to replace it",
+                crate::layout::ROTATE
+            ),
             Self::Server { from, to } => write!(formatter, "the server moved from {from} to {to}"),
             Self::Layout => formatter.write_str("files or entries beside it are missing or differ"),
         }

@@ -24,6 +24,15 @@ pub trait KeySource {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fresh;
 
+impl Fresh {
+    /// Thirty-two unpredictable bytes: a key for a cipher.
+    pub fn secret(self) -> Result<[u8; 32], KeyError> {
+        let mut secret = [0; 32];
+        rand::fill(&mut secret).map_err(|_| KeyError::Chance)?;
+        Ok(secret)
+    }
+}
+
 impl KeySource for Fresh {
     fn key(&mut self, algorithm: Algorithm) -> Result<PrivateKey, KeyError> {
         let key = match algorithm {

@@ -27,6 +27,8 @@ pub struct Wanted {
     pub servers: Servers,
     /// The store that wants a client certificate.
     pub store: Option<Store>,
+    /// Whether there is a tunnel to nodes, whose server asks the API server whom it talks to.
+    pub tunnel: bool,
     /// A word that asks for new certificates and kubeconfigs, once for each new word.
     pub rotation: Option<String>,
 }

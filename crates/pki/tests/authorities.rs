@@ -16,13 +16,14 @@ use butler_pki::{
 use jiff::SignedDuration;
 use support::{authority, changes, day, issued, pass, put, replan, start, text, wanted};
 
-const CLUSTER_LEAVES: [Item; 6] = [
+const CLUSTER_LEAVES: [Item; 7] = [
     Item::ApiServer,
     Item::KubeletClient,
     Item::Admin,
     Item::SuperAdmin,
     Item::ControllerManager,
     Item::Scheduler,
+    Item::Tunnel,
 ];
 
 #[test]
@@ -123,8 +124,9 @@ fn cluster_apis_copy_of_the_authority_is_enough() {
 #[test]
 fn an_authority_that_people_bring_signs_everything_and_is_written_as_given() {
     let mut wanted = wanted();
-    let held = issued(&wanted);
+    let mut held = issued(&wanted);
     wanted.authority = Some(authority("Example Corp"));
+    held.get_mut(&SecretKind::Ca).unwrap().rotate = Some(String::new());
     let (plan, after) = pass(&wanted, &held, day(1));
     assert_eq!(changes(&plan)[0], (Item::Ca, "Provided"));
     for item in CLUSTER_LEAVES {
@@ -140,6 +142,28 @@ fn an_authority_that_people_bring_signs_everything_and_is_written_as_given() {
     let serving = Certificate::from_pem(&serving).unwrap();
     assert!(serving.is_signed_by(wanted.authority.as_ref().unwrap().certificate()));
     assert!(replan(&wanted, &after, day(1)).is_settled());
+}
+
+#[test]
+fn an_authority_with_another_key_waits_for_permission_and_the_old_one_goes_on_signing() {
+    let mut wanted = wanted();
+    wanted.authority = Some(authority("Example Corp"));
+    let mut held = issued(&wanted);
+    wanted.authority = Some(authority("Example Corp"));
+    held.remove(&SecretKind::ApiServer);
+    let (plan, after) = pass(&wanted, &held, day(1));
+    assert_eq!(
+        changes(&plan),
+        [(Item::Ca, "OtherAuthority"), (Item::ApiServer, "Missing")]
+    );
+    assert_eq!(after[&SecretKind::Ca], held[&SecretKind::Ca]);
+    let serving = text(&after, SecretKind::ApiServer, "apiserver.crt");
+    let signer = Certificate::from_pem(&text(&held, SecretKind::Ca, "ca.crt")).unwrap();
+    assert!(
+        Certificate::from_pem(&serving)
+            .unwrap()
+            .is_signed_by(&signer)
+    );
 }
 
 #[test]

@@ -30,14 +30,15 @@ use butler_runtime::{
     events::Events,
     metrics::{Metrics, ReconcileMetrics},
     task,
-    watch::Feed,
+    watch::{Feed, Watchable},
 };
 pub use control_plane::{Reach, Settings};
 use data_store::{Directory, Inspector};
 use futures::{Stream, StreamExt, channel::mpsc::unbounded, future, stream};
 use k8s_openapi::api::{
     apps::v1::Deployment,
-    core::v1::{Namespace, Secret, Service},
+    core::v1::{ConfigMap, Namespace, Secret, Service},
+    policy::v1::PodDisruptionBudget,
 };
 use kube::{
     Api, Client, ResourceExt,
@@ -59,6 +60,8 @@ pub(crate) struct Feeds {
     pub(crate) services: Feed<Service>,
     /// Keys and certificates of control planes: a Secret that somebody changes is noticed at once.
     pub(crate) secrets: Feed<Secret>,
+    pub(crate) config_maps: Feed<ConfigMap>,
+    pub(crate) budgets: Feed<PodDisruptionBudget>,
     pub(crate) generators: Feed<KubeconfigGenerator>,
     pub(crate) namespaces: Feed<Namespace>,
 }
@@ -76,7 +79,9 @@ impl Feeds {
             namespaces: Feed::start(Api::all(client.clone()), everything),
             deployments: Feed::start(Api::all(client.clone()), ours.clone()),
             services: Feed::start(Api::all(client.clone()), ours.clone()),
-            secrets: Feed::start(Api::all(client.clone()), ours),
+            secrets: Feed::start(Api::all(client.clone()), ours.clone()),
+            config_maps: Feed::start(Api::all(client.clone()), ours.clone()),
+            budgets: Feed::start(Api::all(client.clone()), ours),
         })
     }
 
@@ -87,6 +92,8 @@ impl Feeds {
             deployments,
             services,
             secrets,
+            config_maps,
+            budgets,
             generators,
             namespaces,
         } = self;
@@ -96,6 +103,8 @@ impl Feeds {
             deployments.ready(),
             services.ready(),
             secrets.ready(),
+            config_maps.ready(),
+            budgets.ready(),
             generators.ready(),
             namespaces.ready()
         );
@@ -270,18 +279,13 @@ fn triggers(
     feeds: &Feeds,
     directory: &Directory,
 ) -> impl Stream<Item = ObjectRef<TenantControlPlane>> + Send + use<> {
-    let deployments = feeds
-        .deployments
-        .subscribe()
-        .map(|change| plane_of(&**change.object()));
-    let services = feeds
-        .services
-        .subscribe()
-        .map(|change| plane_of(&**change.object()));
-    let secrets = feeds
-        .secrets
-        .subscribe()
-        .map(|change| plane_of(&**change.object()));
+    let children = stream::select_all([
+        children(&feeds.deployments).boxed(),
+        children(&feeds.services).boxed(),
+        children(&feeds.secrets).boxed(),
+        children(&feeds.config_maps).boxed(),
+        children(&feeds.budgets).boxed(),
+    ]);
     let planes = feeds.control_planes.store();
     let stores = stream::unfold(directory.changes(), |mut changes| async move {
         match changes.recv().await {
@@ -294,17 +298,27 @@ fn triggers(
         let uses = |plane: &TenantControlPlane| {
             let used = data_store::users::store_of(plane);
             // A control plane that has no store yet may be waiting for this one.
-            store.is_none() || used.is_none() || used == store.as_deref()
+            let kept_there = |name: &String| {
+                let mut others = plane.spec.data_store_overrides.iter();
+                others.any(|other| other.data_store == *name)
+            };
+            store.is_none()
+                || used.is_none()
+                || store.as_ref().is_some_and(kept_there)
+                || used == store.as_deref()
         };
         let planes = planes.state_filter(uses);
-        stream::iter(
-            planes
-                .into_iter()
-                .map(|plane| Some(ObjectRef::from_obj(&*plane))),
-        )
+        stream::iter(planes.into_iter().map(|plane| ObjectRef::from_obj(&*plane)))
     });
-    let children = stream::select(secrets, stream::select(deployments, services));
-    stream::select(of_store, children).filter_map(future::ready)
+    stream::select(of_store, children)
+}
+
+/// The control planes whose objects of one kind change.
+fn children<K: Watchable>(
+    feed: &Feed<K>,
+) -> impl Stream<Item = ObjectRef<TenantControlPlane>> + Send + use<K> {
+    let changes = feed.subscribe();
+    changes.filter_map(|change| future::ready(plane_of(&**change.object())))
 }
 
 /// The control plane that an object belongs to, by its label.

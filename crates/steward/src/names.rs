@@ -33,6 +33,13 @@ pub const KUBECONFIG_SECRET_KEY: &str = "steward.butlerlabs.dev/kubeconfig-secre
 pub const FORCE_DELETE: &str = "steward.butlerlabs.dev/force-delete";
 /// Annotation of a Secret: empty asks for renewal, and the time of it takes its place.
 pub const ROTATE: &str = "certs.steward.butlerlabs.dev/rotate";
+/// Annotation of a control plane: each new word asks for one new key for encryption at rest.
+pub const ENCRYPTION_ROTATE: &str = "encryption.steward.butlerlabs.dev/rotate";
+/// Annotation of the Secret with keys for encryption at rest: the request that it has followed.
+pub const ENCRYPTION_ROTATION: &str = "encryption.steward.butlerlabs.dev/rotation";
+/// Annotation of the Secret with the encryption configuration: what wrote every object once more, see
+/// [`crate::workload::encryption::Plan::writers`].
+pub const ENCRYPTION_REWRITTEN: &str = "encryption.steward.butlerlabs.dev/rewritten";
 /// Annotation of the Deployment: the release that its pods run.
 pub const DEPLOYED_VERSION: &str = "steward.butlerlabs.dev/version";
 /// Annotation of the Deployment: the pods that never became ready and were rolled back, see
@@ -96,6 +103,8 @@ pub enum Part {
     KubeadmConfig,
     /// `ConfigMap`: what the API server records.
     AuditPolicy,
+    /// Secret: where the API server sends its records.
+    AuditWebhook,
     /// `ConfigMap`: who may sign in.
     Authentication,
     /// Secret: keys that Steward made for encryption at rest.
@@ -124,6 +133,7 @@ impl Part {
             Self::EgressSelector => "konnectivity-egress-selector-configuration",
             Self::KubeadmConfig => "kubeadmconfig",
             Self::AuditPolicy => "audit-policy",
+            Self::AuditWebhook => "audit-webhook",
             Self::Authentication => "authentication",
             Self::EncryptionKeys => "encryption-keys",
             Self::EncryptionConfig => "encryption",

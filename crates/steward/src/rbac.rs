@@ -41,6 +41,8 @@ fn rules() -> Vec<PolicyRule> {
         // Watched by label; others are read when a store or a setting names them.
         rule(&[""], &["secrets"], &OWN),
         rule(&[""], &["services", "configmaps"], &OWN),
+        // Before keys are forgotten: whether pods still end that use them.
+        rule(&[""], &["pods"], &["list"]),
         rule(&["apps"], &["deployments"], &OWN),
         rule(&["policy"], &["poddisruptionbudgets"], &OWN),
         rule(&["events.k8s.io"], &["events"], &["create", "patch"]),

@@ -78,12 +78,23 @@ impl TlsEtcd {
         let mut tries_left = 3;
         loop {
             tries_left -= 1;
-            match Self::attempt(count).await {
+            let authority = pki::authority().map_err(Error::certificate("authority"))?;
+            match Self::attempt(authority, count).await {
                 // Most likely somebody took the port between our look and its use.
                 Err(Error::Ended { .. }) if tries_left > 0 => {}
                 result => return result,
             }
         }
+    }
+
+    /// Starts another etcd that keeps its users apart, with the authority of this one.
+    ///
+    /// # Errors
+    /// When etcd is not in the tool cache or does not start.
+    pub async fn start_beside(&self) -> Result<Self, Error> {
+        let etcd = Self::attempt(self.authority.clone(), 1).await?;
+        etcd.enable_auth().await?;
+        Ok(etcd)
     }
 
     /// The address of the first member, as `host:port`.
@@ -185,9 +196,8 @@ impl TlsEtcd {
         self.listening(at).await
     }
 
-    async fn attempt(count: usize) -> Result<Self, Error> {
+    async fn attempt(authority: Pair, count: usize) -> Result<Self, Error> {
         let guardian = Guardian::new()?;
-        let authority = pki::authority().map_err(Error::certificate("authority"))?;
         let serving = pki::serving(&authority, &["127.0.0.1", "localhost"])
             .map_err(Error::certificate(ETCD))?;
         // etcd's own way from HTTP to gRPC is a client like any other.

@@ -36,6 +36,7 @@ pub(crate) fn embedded() -> Vec<GoModule> {
         "coredns",
         "etcd",
         "helm",
+        "konnectivity",
         "kubernetes-1.34",
         "kubernetes-1.35",
         "metrics-server",

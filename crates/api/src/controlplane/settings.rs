@@ -13,7 +13,7 @@ use crate::steward::{
         addons::{ImageOverride, Konnectivity, TcpProxy, WorkerBootstrap},
         deployment::{Strategy, default_registry},
         kubernetes::{CgroupDriver, Kubelet, default_admission_controllers},
-        security::{Audit, Authentication, Encryption},
+        security::{Audit, Authentication, Certificates, Encryption},
     },
 };
 
@@ -76,6 +76,9 @@ pub struct ControlPlaneSettings {
     /// Who may sign in with tokens of an identity provider. Left out, nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<Authentication>,
+    /// How keys and certificates are made. Left out, with an authority of the cluster's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificates: Option<Certificates>,
     /// Which objects are encrypted in the store. Left out, none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<Encryption>,
@@ -99,6 +102,7 @@ impl Default for ControlPlaneSettings {
             deployment: None,
             audit: None,
             authentication: None,
+            certificates: None,
             encryption: None,
         }
     }

@@ -62,6 +62,7 @@ pub(crate) fn wanted() -> Wanted {
             authority: authority("etcd-ca"),
             user: "tenant_4f1c".into(),
         }),
+        tunnel: true,
         rotation: None,
         tenant,
     }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use butler_api::steward::TenantControlPlane;
+use butler_api::steward::{TenantControlPlane, tenant_control_plane::security::KeyAlgorithm};
 use butler_pki::{
-    Algorithm, AltName, AltNames, Contents, Fresh, IssueError, Item, Jitter, Lifetimes, Plan,
-    SecretKind, Servers, Tenant, Wanted, carry_out, layout, plan, wanted,
+    Algorithm, AltName, AltNames, Authority, Contents, Fresh, IssueError, Item, Jitter, Lifetimes,
+    Plan, SecretKind, Servers, Tenant, Wanted, carry_out, layout, plan, wanted,
 };
 use butler_runtime::{apply::Applier, error::ApiError, watch::Feed};
 use futures::future::try_join_all;
@@ -57,13 +57,17 @@ pub(super) fn wanted(
     endpoint: &Endpoint,
     store: &Store,
     user: &str,
+    authority: Option<Authority>,
 ) -> Wanted {
     Wanted {
         tenant: tenant(spec),
-        algorithm: Algorithm::EcdsaP256,
+        algorithm: match spec.certificates.key_algorithm {
+            KeyAlgorithm::EcdsaP256 => Algorithm::EcdsaP256,
+            KeyAlgorithm::Rsa2048 => Algorithm::Rsa2048,
+        },
         replace_other_algorithms: false,
         lifetimes: Lifetimes::default(),
-        authority: None,
+        authority,
         server_names: server_names(endpoint),
         servers: Servers {
             external: endpoint.url(),
@@ -74,6 +78,7 @@ pub(super) fn wanted(
             authority: store.authority.clone(),
             user: user.to_owned(),
         }),
+        tunnel: spec.konnectivity.is_some(),
         rotation: raw
             .annotations()
             .get(names::ROTATE)

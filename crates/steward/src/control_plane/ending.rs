@@ -17,7 +17,10 @@ use super::{
 use crate::{
     names,
     spec::{ControlPlane, validate},
-    store::remove::{self, Policy},
+    store::{
+        self,
+        remove::{self, Policy},
+    },
 };
 
 /// Keys that one pass deletes: the store serves others meanwhile.
@@ -123,24 +126,40 @@ impl Controller {
         raw: &TenantControlPlane,
         spec: &ControlPlane,
     ) -> Result<Option<String>, Error> {
-        let name = &self.store_name(raw, spec);
-        let Some(store) = self.directory.get(name).and_then(|entry| entry.store) else {
-            if recorded(raw, name).is_none() {
-                // No place was ever reported in a store that cannot be used.
-                return Ok(None);
+        let main = self.store_name(raw, spec);
+        // Also where nothing was reported: a crash may have come between setting up and reporting.
+        let identity = identity(raw, spec, &main)?;
+        let placed = recorded(raw, &main).is_some();
+        for name in Self::stores_of(spec, main) {
+            let left = self.remove_from(&name, &identity, placed).await?;
+            if left.is_some() {
+                return Ok(left);
             }
-            return Ok(Some(format!(
-                "DataStore {name} cannot be used, so the tenant's data cannot be removed; bring it back, or set the annotation {}",
-                names::FORCE_DELETE
-            )));
+        }
+        Ok(None)
+    }
+
+    /// Removes what the tenant has in one store. `placed` says that a place was reported.
+    async fn remove_from(
+        &self,
+        name: &str,
+        identity: &store::Identity,
+        placed: bool,
+    ) -> Result<Option<String>, Error> {
+        let Some(store) = self.directory.get(name).and_then(|entry| entry.store) else {
+            // Without a report, no place was ever made in a store that cannot be used.
+            return Ok(placed.then(|| {
+                format!(
+                    "DataStore {name} cannot be used, so the tenant's data cannot be removed; bring it back, or set the annotation {}",
+                    names::FORCE_DELETE
+                )
+            }));
         };
         let policy = match store.deletion_policy {
             DeletionPolicy::Delete => Policy::Delete,
             DeletionPolicy::Retain => Policy::Retain,
         };
-        // Also where nothing was reported: a crash may have come between setting up and reporting.
-        let identity = identity(raw, spec, name)?;
-        let removed = remove::remove(&store.session, &identity, policy, BUDGET).await?;
+        let removed = remove::remove(&store.session, identity, policy, BUDGET).await?;
         Ok((!removed.finished)
             .then(|| format!("deleted {} keys from DataStore {name} so far", removed.keys)))
     }

@@ -1,5 +1,6 @@
 //! What can go wrong with a control plane, and at which stage.
 
+use butler_pki::key::KeyError;
 use butler_runtime::error::{ApiError, Category, Classify};
 
 use super::certificates::CertificateError;
@@ -17,6 +18,9 @@ pub enum Error {
     /// Certificates could not be made or written.
     #[error(transparent)]
     Certificates(#[from] CertificateError),
+    /// There is no chance to make a key from.
+    #[error("could not make a key for encryption")]
+    Key(#[from] KeyError),
     /// The patches of kubelets' configuration do not fit it.
     #[error(transparent)]
     Kubelet(#[from] PatchError),
@@ -32,6 +36,7 @@ impl Error {
             Self::Api(_) => "WorkloadReady",
             Self::Store(_) => "StoreReady",
             Self::Certificates(_) => "CertificatesReady",
+            Self::Key(_) => "SettingsReady",
             Self::Kubelet(_) => "TenantReady",
             Self::Identity => "SpecValid",
         }
@@ -43,7 +48,7 @@ impl Classify for Error {
         match self {
             Self::Api(error) | Self::Certificates(CertificateError::Api(error)) => error.category(),
             Self::Store(error) => error.category(),
-            Self::Certificates(CertificateError::Issue(_)) => Category::Internal,
+            Self::Certificates(CertificateError::Issue(_)) | Self::Key(_) => Category::Internal,
             Self::Kubelet(_) | Self::Identity => Category::Invalid,
         }
     }

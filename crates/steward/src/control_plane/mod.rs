@@ -3,13 +3,18 @@
 //! Spec, store, endpoint, certificates, workload, tenant: each stage needs what the one before it found, so a
 //! stage that has to wait ends the pass, and the conditions say which one and for what.
 
+mod authority;
 mod certificates;
+mod encryption;
 mod ending;
 mod error;
 mod notes;
+mod overrides;
 mod progress;
+mod pruning;
 mod reaching;
 mod report;
+mod settings;
 mod storing;
 mod tenants;
 mod workload;
@@ -42,7 +47,7 @@ use crate::{
     endpoint::Endpoint,
     metering::Figures,
     names,
-    spec::{AuditPolicy, ControlPlane, validate},
+    spec::{ControlPlane, validate},
     store,
 };
 
@@ -134,15 +139,24 @@ impl Controller {
         progress: &mut Progress,
         facts: &mut Facts,
     ) -> Result<Wake, Error> {
-        let Some((store, identity)) = self.store(raw, spec, progress, facts).await? else {
+        let Some((store, identity, overrides)) = self.store(raw, spec, progress, facts).await?
+        else {
             return Ok(Wake::OnChange);
         };
         let Some(endpoint) = self.endpoint(spec, progress, facts).await? else {
             return Ok(Wake::After(ASK_AGAIN));
         };
-        let certificates = self
+        let Some(certificates) = self
             .certificates(raw, spec, &endpoint, &store, &identity, progress, facts)
-            .await?;
+            .await?
+        else {
+            return Ok(Wake::After(ASK_AGAIN));
+        };
+        let held = self.optional_secrets(spec).await?;
+        let Some(mut prepared) = self.settings(raw, spec, &held, progress).await? else {
+            return Ok(Wake::After(ASK_AGAIN));
+        };
+        prepared.overrides = overrides;
         let ready = self
             .workload(
                 raw,
@@ -151,17 +165,25 @@ impl Controller {
                 &store,
                 &identity,
                 &certificates,
+                &prepared,
+                &held,
                 progress,
                 facts,
             )
             .await?;
-        let next_look = if ready {
-            self.tenant(spec, &endpoint, &certificates, progress)
-                .await?
-        } else {
-            None
-        };
-        Ok(self.wake([certificates.next_renewal, next_look]))
+        let mut next_look = None;
+        if ready {
+            next_look = self
+                .tenant(spec, &endpoint, &certificates, progress)
+                .await?;
+            let rewriting = self.rewrite(spec, &prepared.encryption, &held, &certificates);
+            if let Some((words, wait)) = rewriting.await? {
+                progress.add_to("Encrypted", &words);
+                let again = self.clock.now() + wait;
+                next_look = Some(next_look.map_or(again, |next| next.min(again)));
+            }
+        }
+        Ok(self.wake([certificates.next_renewal, next_look, prepared.again]))
     }
 
     /// Keys, certificates and kubeconfigs are in place.
@@ -178,11 +200,24 @@ impl Controller {
         identity: &store::Identity,
         progress: &mut Progress,
         facts: &mut Facts,
-    ) -> Result<Certificates, Error> {
+    ) -> Result<Option<Certificates>, Error> {
         const STAGE: &str = "CertificatesReady";
         let owner = raw.controller_owner_ref(&()).ok_or(Error::Identity)?;
-        let wanted = certificates::wanted(raw, spec, endpoint, store, identity.user());
         let held = certificates::watched(&self.feeds.secrets, spec);
+        let own = SecretKind::Ca.name(&spec.identity.name);
+        let stands = held.iter().any(|held| held.name_any() == own);
+        let brought = self.authority(spec, stands).await?;
+        let wanted = brought.authority.map(|authority| {
+            certificates::wanted(raw, spec, endpoint, store, identity.user(), authority)
+        });
+        let Some(wanted) = wanted else {
+            progress.stopped(
+                STAGE,
+                "AuthorityMissing",
+                brought.problem.unwrap_or_default(),
+            );
+            return Ok(None);
+        };
         // The finalizer is the first write: what lacks it has nothing else yet.
         let known = if finalizers::has(raw, names::FINALIZER) {
             Known::Watched
@@ -192,14 +227,16 @@ impl Controller {
         let now = self.clock.now();
         let certificates =
             certificates::ensure(&self.applier, &wanted, held, known, &owner, now).await?;
-        if certificates.blocked.is_empty() {
+        let blocked = brought.problem.iter().chain(&certificates.blocked);
+        let blocked: Vec<&str> = blocked.map(String::as_str).collect();
+        if blocked.is_empty() {
             progress.passed(STAGE, "Ready", "everything is signed and in date");
         } else {
-            progress.stopped(STAGE, "Blocked", certificates.blocked.join("; "));
+            progress.stopped(STAGE, "Blocked", blocked.join("; "));
         }
         facts.contents = Some(certificates.contents.clone());
         self.figures.expires(&owner.uid, certificates.first_expiry);
-        Ok(certificates)
+        Ok(Some(certificates))
     }
 
     /// What nodes and people find in the tenant cluster stands.
@@ -234,7 +271,7 @@ impl Controller {
         Ok(found.next)
     }
 
-    fn wake(&self, moments: [Option<Timestamp>; 2]) -> Wake {
+    fn wake(&self, moments: [Option<Timestamp>; 3]) -> Wake {
         let now = self.clock.now();
         let next = moments.into_iter().flatten().min();
         next.map_or(Wake::OnChange, |next| {
@@ -295,12 +332,6 @@ impl Reconciler for Controller {
                 return Ok(Wake::OnChange);
             }
         };
-        if let Some(field) = not_built(&spec) {
-            let message = format!("{field} is not supported yet; leave it out");
-            progress.stopped("SpecValid", "NotSupported", message);
-            self.report(&raw, held, progress).await?;
-            return Ok(Wake::OnChange);
-        }
         progress.passed("SpecValid", "Valid", "the spec can be carried out");
         let mut facts = Facts::default();
         let result = Box::pin(self.advance(&raw, &spec, &mut progress, &mut facts)).await;
@@ -316,32 +347,6 @@ impl Reconciler for Controller {
         self.report(&raw, next, progress).await?;
         result
     }
-}
-
-/// A field that asks for something which no stage brings about: better refused than half there.
-fn not_built(spec: &ControlPlane) -> Option<&'static str> {
-    let audit = spec.audit.as_ref();
-    let fields = [
-        ("spec.addons.konnectivity", spec.konnectivity.is_some()),
-        ("spec.kubernetes.encryption", spec.encryption.is_some()),
-        (
-            "spec.dataStoreOverrides",
-            !spec.data_store.overrides.is_empty(),
-        ),
-        ("spec.writePermissions", spec.is_write_limited()),
-        (
-            "spec.kubernetes.audit.policyConfigMapRef",
-            audit.is_some_and(|audit| matches!(audit.policy, AuditPolicy::ConfigMap(_))),
-        ),
-        (
-            "spec.kubernetes.audit.webhookKubeconfigSecretRef",
-            audit.is_some_and(|audit| audit.webhook.is_some()),
-        ),
-    ];
-    fields
-        .into_iter()
-        .find(|(_, asked)| *asked)
-        .map(|(field, _)| field)
 }
 
 /// One file that Steward itself signs in with.

@@ -7,11 +7,16 @@ use butler_runtime::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// Reasons that pass by themselves while a control plane starts or rolls: conditions show them, nobody has to act.
-const PASSING: [&str; 4] = [
+const PASSING: [&str; 8] = [
     "PodsNotReady",
     "ClusterIPPending",
     "LoadBalancerPending",
     "TenantUnsettled",
+    // Steps of encryption at rest.
+    "Learning",
+    "RollingOut",
+    "Rewriting",
+    "Decrypting",
 ];
 
 /// The notes that lead from the reported conditions to the next ones.

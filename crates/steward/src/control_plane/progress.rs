@@ -3,11 +3,12 @@
 use butler_runtime::conditions::{Truth, Verdict};
 
 /// The stages, in the order they are gone through; each is a condition.
-pub(super) const STAGES: [&str; 6] = [
+pub(super) const STAGES: [&str; 7] = [
     "SpecValid",
     "StoreReady",
     "EndpointReady",
     "CertificatesReady",
+    "SettingsReady",
     "WorkloadReady",
     "TenantReady",
 ];
@@ -16,6 +17,8 @@ pub(super) const STAGES: [&str; 6] = [
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     verdicts: Vec<Verdict>,
+    /// What is told besides the stages.
+    more: Vec<Verdict>,
     untold: bool,
 }
 
@@ -38,6 +41,19 @@ impl Progress {
         message: impl Into<String>,
     ) {
         self.verdicts.push(Verdict::no(stage, reason, message));
+    }
+
+    /// Something to tell that keeps nobody waiting.
+    pub(super) fn also(&mut self, verdict: Verdict) {
+        self.more.push(verdict);
+    }
+
+    /// More words about something that is told besides.
+    pub(super) fn add_to(&mut self, type_: &str, words: &str) {
+        let told = self.more.iter_mut().find(|told| told.type_ == type_);
+        if let Some(told) = told {
+            told.message = format!("{}: {words}", told.message);
+        }
     }
 
     /// Something is not known yet that soon will be: what was reported stays.
@@ -83,6 +99,7 @@ impl Progress {
             None => Verdict::yes("Ready", "Ready", "the control plane serves"),
             Some(verdict) => Verdict::no("Ready", verdict.reason, verdict.message),
         });
+        verdicts.extend(self.more);
         verdicts
     }
 }
@@ -108,7 +125,7 @@ mod tests {
             .unwrap();
         assert_eq!(tenant.status, Truth::Unknown);
         assert_eq!(tenant.message, "waits for StoreReady");
-        assert_eq!(verdicts.len(), 7);
+        assert_eq!(verdicts.len(), 8);
     }
 
     #[test]

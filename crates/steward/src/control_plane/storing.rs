@@ -9,6 +9,7 @@ use crate::{
     data_store::{self, Store},
     spec::ControlPlane,
     store::{self, setup},
+    workload::StoreOverride,
 };
 
 impl Controller {
@@ -19,7 +20,7 @@ impl Controller {
         spec: &ControlPlane,
         progress: &mut Progress,
         facts: &mut Facts,
-    ) -> Result<Option<(Arc<Store>, store::Identity)>, Error> {
+    ) -> Result<Option<(Arc<Store>, store::Identity, Vec<StoreOverride>)>, Error> {
         const STAGE: &str = "StoreReady";
         let name = self.store_name(raw, spec);
         let Some(entry) = self.directory.get(&name) else {
@@ -54,7 +55,16 @@ impl Controller {
             return Ok(None);
         }
         let identity = identity(raw, spec, &name)?;
-        if recorded(raw, &name).and_then(|setup| setup.checksum) != Some(identity.checksum()) {
+        let new =
+            recorded(raw, &name).and_then(|setup| setup.checksum) != Some(identity.checksum());
+        // Before the main place, which is what gets recorded.
+        let overrides = self
+            .overrides(spec, (&name, &store), &identity, new, progress)
+            .await?;
+        let Some(overrides) = overrides else {
+            return Ok(None);
+        };
+        if new {
             setup::ensure(
                 &store.session,
                 &identity,
@@ -65,7 +75,7 @@ impl Controller {
         progress.passed(STAGE, "Ready", format!("has a place in DataStore {name}"));
         facts.store = Some((name, identity.clone()));
         facts.usage = self.figures.tenant(&spec.identity.uid).news;
-        Ok(Some((store, identity)))
+        Ok(Some((store, identity, overrides)))
     }
 
     /// What was recorded wins: data does not move because a default changed.

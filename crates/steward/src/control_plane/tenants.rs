@@ -11,9 +11,10 @@ use kube::Client;
 use sha2::{Digest, Sha256};
 
 use crate::tenant::{
-    TenantPlan,
+    TenantError, TenantPlan,
     breaker::{Breaker, BreakerSettings, Gate},
     client::TenantClients,
+    rewrite::{self, Cursor, Step},
     schedule::{Look, Schedule},
     sync::{Limits, sync},
 };
@@ -26,6 +27,20 @@ struct Remembered {
     /// Hash of the plan that was last carried out completely.
     plan: Option<[u8; 32]>,
     next: Option<Timestamp>,
+    /// How far everything is written once more, and by what.
+    rewriting: Option<(String, Cursor)>,
+}
+
+/// How far everything in a tenant's store is written once more.
+pub(super) enum Rewriting {
+    /// So many objects, and there are more.
+    Unfinished(u64),
+    /// So many objects, which were all.
+    Finished(u64),
+    /// Something was refused.
+    Failed(TenantError),
+    /// The tenant is left alone.
+    Shut,
 }
 
 /// What a look at a tenant found.
@@ -68,7 +83,14 @@ impl Tenants {
                 };
             }
         };
-        self.carry_out(uid, &client, plan, now).await
+        let before = self.lock().get(uid).and_then(|entry| entry.plan);
+        let hash = hash(&plan);
+        let plan = if before == Some(hash) {
+            plan.quiet()
+        } else {
+            plan
+        };
+        self.carry_out(uid, &client, plan, hash, now).await
     }
 
     /// A client of the tenant; none when it is left alone or its kubeconfig cannot be used.
@@ -86,6 +108,46 @@ impl Tenants {
             return None;
         }
         self.clients.client(uid, kubeconfig, now).await.ok()
+    }
+
+    /// Writes some more of the tenant's objects once more; `writers` stands for what writes them.
+    pub(super) async fn rewrite(
+        &self,
+        uid: &str,
+        kubeconfig: &[u8],
+        writers: &str,
+        resources: &[String],
+        now: Timestamp,
+    ) -> Rewriting {
+        let Some(client) = self.client(uid, kubeconfig, now).await else {
+            return Rewriting::Shut;
+        };
+        let begun = self
+            .lock()
+            .get_mut(uid)
+            .and_then(|entry| entry.rewriting.take());
+        // What others wrote in the meantime would be left out by going on.
+        let cursor = begun
+            .filter(|(by, _)| by == writers)
+            .map(|(_, cursor)| cursor);
+        match rewrite::step(&client, resources, cursor).await {
+            Err(error) => Rewriting::Failed(error),
+            Ok(Step::Finished(objects)) => Rewriting::Finished(objects),
+            Ok(Step::Unfinished(cursor)) => {
+                let objects = cursor.objects;
+                let mut remembered = self.lock();
+                let entry = remembered.entry(uid.to_owned()).or_default();
+                entry.rewriting = Some((writers.to_owned(), cursor));
+                Rewriting::Unfinished(objects)
+            }
+        }
+    }
+
+    /// What was written once more so far counts no longer.
+    pub(super) fn stop_rewriting(&self, uid: &str) {
+        if let Some(entry) = self.lock().get_mut(uid) {
+            entry.rewriting = None;
+        }
     }
 
     /// Forgets a tenant that is gone or sleeps.
@@ -125,6 +187,7 @@ impl Tenants {
         uid: &str,
         client: &Client,
         plan: TenantPlan,
+        hash: [u8; 32],
         now: Timestamp,
     ) -> Found {
         match sync(client, &plan, Limits::default()).await {
@@ -154,7 +217,7 @@ impl Tenants {
                 } else {
                     Look::Quiet
                 };
-                let next = self.record(uid, look, Some(hash(&plan)), now);
+                let next = self.record(uid, look, Some(hash), now);
                 let message = "everything stands as planned".to_owned();
                 Found {
                     settled: true,

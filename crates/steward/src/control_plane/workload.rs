@@ -10,32 +10,31 @@ use butler_api::steward::{
 };
 use butler_api::types::KubeVersion;
 use butler_pki::SecretKind;
-use butler_runtime::error::chain;
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{ConfigMap, Secret},
-    policy::v1::PodDisruptionBudget,
-};
-use kube::{Api, ResourceExt, api::ListParams};
+use butler_runtime::{apply::Outcome as Applied, error::chain};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
+use kube::ResourceExt;
 
 use super::{
     Controller, Reach, certificates::Certificates, error::Error, own_kubeconfig,
-    progress::Progress, report::Facts,
+    progress::Progress, report::Facts, settings::Prepared,
 };
 use crate::{
     data_store::Store,
     endpoint::Endpoint,
-    names::{self, Part},
-    spec::ControlPlane,
+    names::Part,
+    spec::{ControlPlane, Konnectivity},
     store,
     tenant::{
         self, TenantPlan, TenantSettings,
         nodes::node_versions,
-        settings::{AddonImage, CgroupDriver, ControlPlaneEndpoint, KubeletSettings},
+        settings::{
+            AddonImage, AgentMode, CgroupDriver, ControlPlaneEndpoint, KonnectivityAgents,
+            KubeletSettings, RefusedWrites,
+        },
     },
     workload::{
-        self, Current, Hashes, Inputs, Objects, encryption, roll,
-        state::{self, Rollout},
+        self, Current, Hashes, Inputs, Objects, roll,
+        state::{self, Progress as Rolled, Rollout},
         upgrade::{Node, Outcome},
     },
 };
@@ -57,6 +56,8 @@ impl Controller {
         store: &Store,
         identity: &store::Identity,
         certificates: &Certificates,
+        prepared: &Prepared,
+        held: &[Secret],
         progress: &mut Progress,
         facts: &mut Facts,
     ) -> Result<bool, Error> {
@@ -69,10 +70,16 @@ impl Controller {
             rollout: before.as_ref(),
             nodes: nodes.as_deref(),
         };
-        let inputs = inputs(spec, store, identity, certificates);
+        let inputs = inputs(spec, store, identity, certificates, prepared);
         let (decision, objects) = roll(spec, endpoint, &inputs, &current);
+        let (settled, made) = self
+            .apply_objects(spec, &objects, live.as_deref(), held)
+            .await?;
+        // What pods of before still mount must stay until they are gone.
+        if settled && before.is_some_and(|before| before.progress == Rolled::Complete) {
+            self.prune(spec, &objects, held).await?;
+        }
         // What was just made is known before the watch tells of it, so that it is reported once.
-        let made = self.apply_objects(spec, &objects, live.as_deref()).await?;
         let live = made.map(Arc::new).or(live);
 
         let report = pods_report(raw, spec, live.as_deref());
@@ -127,13 +134,14 @@ impl Controller {
         )
     }
 
-    /// Settings first, then the pods that mount them, then what is no longer wanted; the Deployment if it is new.
+    /// Settings first, then the pods that mount them; whether the pods stood so already, and the Deployment if it is new.
     async fn apply_objects(
         &self,
         spec: &ControlPlane,
         objects: &Objects,
         live: Option<&Deployment>,
-    ) -> Result<Option<Deployment>, Error> {
+        held: &[Secret],
+    ) -> Result<(bool, Option<Deployment>), Error> {
         // No `..`: a new kind must be given its place in the order here. The Service stands already.
         let Objects {
             config_maps,
@@ -142,52 +150,35 @@ impl Controller {
             deployment,
             disruption_budget,
         } = objects;
-        let held = self
-            .held::<ConfigMap>(spec, !config_maps.is_empty())
-            .await?;
+        let namespace = Some(spec.identity.namespace.as_str());
         for wanted in config_maps {
-            let live = held
-                .iter()
-                .find(|held| held.name_any() == wanted.name_any());
-            self.applier.apply(wanted, live).await?;
+            let live = self.feeds.config_maps.get(namespace, &wanted.name_any());
+            self.applier.apply(wanted, live.as_deref()).await?;
         }
         for wanted in secrets {
-            self.applier.apply::<Secret>(wanted, None).await?;
+            let seen = held
+                .iter()
+                .find(|held| held.name_any() == wanted.name_any());
+            // The encryption configuration follows from what was read: an old view must lose.
+            match seen {
+                None => self.applier.create(wanted).await?,
+                Some(seen) => {
+                    self.applier.apply_over(wanted, seen).await?;
+                }
+            }
         }
-        let made = match live {
-            None => Some(self.applier.apply_new(deployment).await?),
+        let (settled, made) = match live {
+            None => (false, Some(self.applier.apply_new(deployment).await?)),
             Some(live) => {
-                self.applier.apply(deployment, Some(live)).await?;
-                None
+                let outcome = self.applier.apply(deployment, Some(live)).await?;
+                (outcome == Applied::Unchanged, None)
             }
         };
         if let Some(wanted) = disruption_budget {
-            let held = self.held::<PodDisruptionBudget>(spec, true).await?;
-            let live = held
-                .iter()
-                .find(|held| held.name_any() == wanted.name_any());
-            self.applier.apply(wanted, live).await?;
+            let live = self.feeds.budgets.get(namespace, &wanted.name_any());
+            self.applier.apply(wanted, live.as_deref()).await?;
         }
-        Ok(made)
-    }
-
-    /// What there is of a kind that few control planes have: read when needed, not watched.
-    async fn held<K>(&self, spec: &ControlPlane, needed: bool) -> Result<Vec<K>, Error>
-    where
-        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + std::fmt::Debug
-            + serde::de::DeserializeOwned,
-    {
-        if !needed {
-            return Ok(Vec::new());
-        }
-        let identity = &spec.identity;
-        let ours = ListParams::default().labels(&format!("{}={}", names::NAME, identity.name));
-        let api: Api<K> = Api::namespaced(self.applier.client().clone(), &identity.namespace);
-        let list = api.list(&ours).await;
-        let failed = butler_runtime::error::ApiError::of("list", &K::kind(&()), &identity.name);
-        Ok(list.map_err(failed)?.items)
+        Ok((settled, made))
     }
 }
 
@@ -196,6 +187,7 @@ fn inputs(
     store: &Store,
     identity: &store::Identity,
     certificates: &Certificates,
+    prepared: &Prepared,
 ) -> Inputs {
     let hash = |kind: SecretKind| {
         let content = certificates.contents.get(&kind);
@@ -213,7 +205,7 @@ fn inputs(
                 .collect(),
             prefix: identity.etcd_prefix(),
             certificate_secret: Part::DataStoreCertificate.name(&spec.identity.name),
-            overrides: Vec::new(),
+            overrides: prepared.overrides.clone(),
         },
         hashes: Hashes {
             ca: hash(SecretKind::Ca),
@@ -225,11 +217,13 @@ fn inputs(
             data_store: hash(SecretKind::DataStore),
             controller_manager_kubeconfig: hash(SecretKind::ControllerManagerKubeconfig),
             scheduler_kubeconfig: hash(SecretKind::SchedulerKubeconfig),
-            konnectivity_kubeconfig: None,
-            audit_policy: None,
-            audit_webhook: None,
+            konnectivity_kubeconfig: spec
+                .konnectivity
+                .is_some()
+                .then(|| hash(SecretKind::KonnectivityKubeconfig)),
         },
-        encryption: encryption::Facts::default(),
+        audit: prepared.audit.clone(),
+        encryption: prepared.encryption.clone(),
         failed_rollout: None,
     }
 }
@@ -274,15 +268,39 @@ pub(super) fn tenant_plan<'a>(
         },
         core_dns: spec.addons.core_dns.as_ref().map(image),
         kube_proxy: spec.addons.kube_proxy.as_ref().map(image),
-        konnectivity: None,
+        konnectivity: spec
+            .konnectivity
+            .as_ref()
+            .map(|tunnel| agents(tunnel, spec.version, endpoint)),
+        refused_writes: spec.is_write_limited().then_some(RefusedWrites {
+            creation: spec.write_permissions.block_creation,
+            update: spec.write_permissions.block_update,
+            deletion: spec.write_permissions.block_deletion,
+        }),
         registry: spec.images.registry.clone(),
     };
     let plan = tenant::plan(&settings).map_err(Error::Kubelet)?;
     Ok(Some((kubeconfig, plan)))
 }
 
+/// The ends of the tunnel in the tenant cluster: they dial the host that everybody does.
+fn agents(tunnel: &Konnectivity, version: KubeVersion, endpoint: &Endpoint) -> KonnectivityAgents {
+    let agent = &tunnel.agent;
+    KonnectivityAgents {
+        image: agent.image(version),
+        mode: agent
+            .replicas
+            .map_or(AgentMode::DaemonSet, AgentMode::Deployment),
+        server_host: endpoint.host.to_string(),
+        server_port: endpoint.konnectivity_port.unwrap_or(tunnel.port),
+        host_network: agent.host_network,
+        tolerations: agent.tolerations.clone(),
+        extra_args: agent.flags.clone(),
+    }
+}
+
 /// The release that was reported as installed.
-fn installed(raw: &TenantControlPlane) -> Option<KubeVersion> {
+pub(super) fn installed(raw: &TenantControlPlane) -> Option<KubeVersion> {
     let resources = raw.status.as_ref()?.kubernetes_resources.as_ref()?;
     resources.version.as_ref()?.version.as_ref()?.parse().ok()
 }

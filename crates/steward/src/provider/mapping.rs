@@ -92,6 +92,7 @@ fn kubernetes(settings: &ControlPlaneSettings, version: &str) -> Kubernetes {
         admission_controllers: settings.admission_controllers.clone(),
         audit: settings.audit.clone(),
         authentication: settings.authentication.clone(),
+        certificates: settings.certificates.clone(),
         encryption: settings.encryption.clone(),
     }
 }

@@ -16,6 +16,7 @@ use butler_api::{
 use thiserror::Error;
 
 pub mod args;
+pub mod audit_policy;
 pub mod network;
 pub mod nodes;
 pub mod pods;
@@ -158,6 +159,8 @@ pub struct ControlPlane {
     pub audit: Option<Audit>,
     /// Who may sign in with tokens.
     pub authentication: Option<security::Authentication>,
+    /// How keys and certificates are made.
+    pub certificates: security::Certificates,
     /// What is encrypted in the store.
     pub encryption: Option<Encryption>,
     /// The tunnel to nodes.
@@ -228,6 +231,7 @@ pub fn validate(raw: &TenantControlPlane) -> Result<ControlPlane, SpecError> {
         admission: spec.kubernetes.admission_controllers.clone(),
         audit,
         authentication: spec.kubernetes.authentication.clone(),
+        certificates: spec.kubernetes.certificates.clone().unwrap_or_default(),
         encryption,
         konnectivity,
         addons: spec.addons.clone().unwrap_or_default(),

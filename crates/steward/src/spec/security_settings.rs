@@ -3,7 +3,7 @@
 use butler_api::steward::tenant_control_plane::security::{self, KeyRef};
 use serde_json::{Map, Value, json};
 
-use super::SpecError;
+use super::{SpecError, audit_policy};
 
 /// What the API server records about requests.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,7 +59,12 @@ pub(super) fn audit(raw: Option<&security::Audit>) -> Result<Option<Audit>, Spec
     let Some(raw) = raw else { return Ok(None) };
     let field = "spec.kubernetes.audit";
     let policy = match (&raw.policy, &raw.policy_config_map_ref) {
-        (Some(Value::Object(body)), None) => AuditPolicy::Inline(complete(body)),
+        (Some(Value::Object(body)), None) => {
+            let policy = complete(body);
+            let field = format!("{field}.policy");
+            audit_policy::check(&policy).map_err(|error| SpecError::invalid(field, error))?;
+            AuditPolicy::Inline(policy)
+        }
         (Some(_), None) => {
             let problem = "it must be the body of a Policy, such as {rules: [{level: Metadata}]}";
             return Err(SpecError::invalid(format!("{field}.policy"), problem));

@@ -32,6 +32,8 @@ pub struct TenantSettings {
     pub kube_proxy: Option<AddonImage>,
     /// Agents of the tunnel to the nodes; `None` turns them off and removes them.
     pub konnectivity: Option<KonnectivityAgents>,
+    /// Kinds of writes that the cluster refuses for now; `None` refuses none.
+    pub refused_writes: Option<RefusedWrites>,
     /// Where images come from, such as `registry.k8s.io`.
     pub registry: String,
 }
@@ -91,6 +93,17 @@ pub struct AddonImage {
     pub repository: Option<String>,
     /// Tag.
     pub tag: Option<String>,
+}
+
+/// Kinds of writes that are refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RefusedWrites {
+    /// New objects.
+    pub creation: bool,
+    /// Changes.
+    pub update: bool,
+    /// Deletions.
+    pub deletion: bool,
 }
 
 /// The ends of the tunnel that run in the tenant cluster.

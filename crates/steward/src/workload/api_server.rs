@@ -7,7 +7,7 @@ use super::{Inputs, admission, args::Args, configs, encryption, files, pod};
 use crate::{
     endpoint::Endpoint,
     names::{self, Part},
-    spec::{AuditPolicy, ControlPlane},
+    spec::ControlPlane,
 };
 
 /// How long the API server still serves after it was told to stop: longer than it takes until nobody is
@@ -230,17 +230,11 @@ fn config_sources(spec: &ControlPlane, inputs: &Inputs) -> Vec<VolumeProjection>
     let own = |part: Part| part.name(&spec.identity.name);
     let mut sources = Vec::new();
     if let Some(audit) = &spec.audit {
-        sources.push(match &audit.policy {
-            AuditPolicy::Inline(_) => files::config_map(
-                &own(Part::AuditPolicy),
-                &[(configs::AUDIT_POLICY, configs::AUDIT_POLICY)],
-            ),
-            AuditPolicy::ConfigMap(reference) => {
-                files::config_map(&reference.name, &[(&reference.key, configs::AUDIT_POLICY)])
-            }
-        });
-        let webhook = audit.webhook.as_ref().map(|reference| {
-            files::secret(&reference.name, &[(&reference.key, configs::AUDIT_WEBHOOK)])
+        let file = [(configs::AUDIT_POLICY, configs::AUDIT_POLICY)];
+        sources.push(files::config_map(&own(Part::AuditPolicy), &file));
+        let webhook = audit.webhook.is_some().then(|| {
+            let file = [(configs::AUDIT_WEBHOOK, configs::AUDIT_WEBHOOK)];
+            files::secret(&own(Part::AuditWebhook), &file)
         });
         sources.extend(webhook);
     }

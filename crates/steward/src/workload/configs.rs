@@ -8,16 +8,16 @@ use butler_api::{
 };
 use serde_json::{Value, json};
 
-use super::files;
+use super::{Inputs, files};
 use crate::{
     names::Part,
     spec::{AuditPolicy, ControlPlane},
 };
 
 /// File with the audit policy.
-pub(super) const AUDIT_POLICY: &str = "audit-policy.yaml";
+pub(crate) const AUDIT_POLICY: &str = "audit-policy.yaml";
 /// File with the kubeconfig of the audit webhook.
-pub(super) const AUDIT_WEBHOOK: &str = "audit-webhook.conf";
+pub(crate) const AUDIT_WEBHOOK: &str = "audit-webhook.conf";
 /// File that says who may sign in.
 pub(super) const AUTHENTICATION: &str = "authentication.yaml";
 /// File that says how nodes are reached.
@@ -27,19 +27,27 @@ pub(super) const EGRESS: &str = "egress-selector-configuration.yaml";
 const STABLE_AUTHENTICATION: u16 = 34;
 
 /// The `ConfigMap`s of a control plane: what each is, its only file, and the content.
-pub(super) fn all(spec: &ControlPlane, version: KubeVersion) -> Vec<(Part, &'static str, String)> {
+pub(super) fn all(spec: &ControlPlane, inputs: &Inputs) -> Vec<(Part, &'static str, String)> {
     let mut all = Vec::new();
-    if let Some(AuditPolicy::Inline(policy)) = spec.audit.as_ref().map(|audit| &audit.policy) {
-        all.push((Part::AuditPolicy, AUDIT_POLICY, policy.to_string()));
-    }
+    let policy = spec.audit.as_ref().and_then(|audit| match &audit.policy {
+        AuditPolicy::Inline(policy) => Some(policy.to_string()),
+        AuditPolicy::ConfigMap(_) => inputs.audit.policy.clone(),
+    });
+    all.extend(policy.map(|policy| (Part::AuditPolicy, AUDIT_POLICY, policy)));
     if let Some(settings) = &spec.authentication {
-        let file = authentication(settings, version).to_string();
+        let file = authentication(settings, inputs.version).to_string();
         all.push((Part::Authentication, AUTHENTICATION, file));
     }
     if spec.konnectivity.is_some() {
         all.push((Part::EgressSelector, EGRESS, egress().to_string()));
     }
     all
+}
+
+/// The kubeconfig of the audit webhook.
+pub(super) fn audit_webhook(spec: &ControlPlane, inputs: &Inputs) -> Option<Vec<u8>> {
+    let wanted = spec.audit.as_ref()?.webhook.is_some();
+    inputs.audit.webhook.clone().filter(|_| wanted)
 }
 
 fn authentication(settings: &Authentication, version: KubeVersion) -> Value {

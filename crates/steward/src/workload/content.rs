@@ -26,11 +26,8 @@ pub(super) fn annotations(spec: &ControlPlane, inputs: &Inputs) -> BTreeMap<Stri
         controller_manager_kubeconfig,
         scheduler_kubeconfig,
         konnectivity_kubeconfig,
-        audit_policy,
-        audit_webhook,
     } = &inputs.hashes;
     let tunnel = spec.konnectivity.is_some();
-    let audit = spec.audit.as_ref();
     let mut hashes = BTreeMap::from([
         ("ca", ca.clone()),
         ("front-proxy-ca-certificate", front_proxy_ca.clone()),
@@ -48,21 +45,13 @@ pub(super) fn annotations(spec: &ControlPlane, inputs: &Inputs) -> BTreeMap<Stri
         ),
         ("scheduler-kubeconfig", scheduler_kubeconfig.clone()),
     ]);
-    let optional = [
-        ("konnectivity-kubeconfig", konnectivity_kubeconfig, tunnel),
-        ("audit-policy", audit_policy, audit.is_some()),
-        (
-            "audit-webhook",
-            audit_webhook,
-            audit.is_some_and(|audit| audit.webhook.is_some()),
-        ),
-    ];
-    for (name, hash, mounted) in optional {
-        hashes.extend(hash.clone().filter(|_| mounted).map(|hash| (name, hash)));
-    }
-    for (part, _, content) in configs::all(spec, inputs.version) {
+    let tunnel = konnectivity_kubeconfig.clone().filter(|_| tunnel);
+    hashes.extend(tunnel.map(|hash| ("konnectivity-kubeconfig", hash)));
+    for (part, _, content) in configs::all(spec, inputs) {
         hashes.insert(part.suffix(), of(content.as_bytes()));
     }
+    let webhook = configs::audit_webhook(spec, inputs);
+    hashes.extend(webhook.map(|file| (Part::AuditWebhook.suffix(), of(&file))));
     if let Some(config) = encryption::config(spec, &inputs.encryption) {
         hashes.insert(
             Part::EncryptionConfig.suffix(),

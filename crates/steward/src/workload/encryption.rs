@@ -2,15 +2,17 @@
 //!
 //! While pods are replaced, old and new API servers share the store, so nothing may be written that an old
 //! one cannot read. A provider is therefore first made known to all pods, and only when they all run with
-//! it does it write. Providers that are no longer wanted stay as readers, because objects that they wrote
-//! are still in the store. Where things stand is read from the live configuration; nothing is remembered
-//! elsewhere.
+//! it does it write. Then every object is written once more, and only then are providers forgotten that are
+//! no longer wanted: until that moment objects of theirs are in the store. Turning encryption off is the same
+//! with plain text as the writer. Where things stand is read from the live configuration and one mark on its
+//! Secret; nothing is remembered elsewhere, so a pass that ends half-way is simply repeated.
 
 use std::{collections::BTreeMap, fmt};
 
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
+use super::content;
 use crate::spec::{ControlPlane, Encryption, EncryptionProvider};
 
 /// File with the configuration, and the key of its Secret.
@@ -19,7 +21,7 @@ pub const FILE: &str = "encryption.yaml";
 /// A key, by its name.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key {
-    /// Name; the first one by name encrypts.
+    /// Name, which is written before everything that it encrypts.
     pub name: String,
     /// Thirty-two bytes.
     pub secret: Vec<u8>,
@@ -37,10 +39,14 @@ impl fmt::Debug for Key {
 /// What is known about encryption now.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The keys to encrypt with, unless a key service is used.
+    /// The keys to encrypt with, unless a key service is used: the first writes, all read.
     pub keys: Vec<Key>,
+    /// The keys cannot be had at the moment: whatever stands goes on.
+    pub held: bool,
     /// The live configuration: content of [`FILE`] in its Secret.
     pub live: Option<Vec<u8>>,
+    /// [`Plan::writers`] of the configuration under which every object was last written once more.
+    pub rewritten: Option<String>,
     /// Whether all pods run with the live configuration.
     pub rolled_out: bool,
     /// Whether no API server has ever run: then nothing can be unreadable.
@@ -52,18 +58,50 @@ impl fmt::Debug for Facts {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             keys,
+            held,
             live,
+            rewritten,
             rolled_out,
             fresh,
         } = self;
         formatter
             .debug_struct("Facts")
             .field("keys", keys)
+            .field("held", held)
             .field("live", &live.is_some())
+            .field("rewritten", rewritten)
             .field("rolled_out", rolled_out)
             .field("fresh", fresh)
             .finish()
     }
+}
+
+/// How far a change of encryption has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Nothing is encrypted, and nothing has to be read that is.
+    Plain,
+    /// What is to write is made known to all pods first.
+    Learning,
+    /// Pods are replaced.
+    RollingOut,
+    /// Everything in the store is written once more.
+    Rewriting,
+    /// Everything is as it should be.
+    Settled,
+}
+
+/// What is to be done about encryption next.
+#[derive(Clone, PartialEq)]
+pub struct Plan {
+    /// The configuration; none when the API server needs none.
+    pub config: Option<Value>,
+    /// What stands for the providers that write.
+    pub writers: String,
+    /// [`Facts::rewritten`], as far as it still holds.
+    pub rewritten: Option<String>,
+    /// How far it has come.
+    pub stage: Stage,
 }
 
 /// Providers by resource; the first one writes.
@@ -71,29 +109,73 @@ type Rules = BTreeMap<String, Vec<Value>>;
 
 /// Whether the API server gets an encryption configuration.
 pub fn is_used(spec: &ControlPlane, facts: &Facts) -> bool {
-    spec.encryption.is_some() || facts.live.is_some()
+    config(spec, facts).is_some()
 }
 
 /// The next configuration.
 pub fn config(spec: &ControlPlane, facts: &Facts) -> Option<Value> {
-    if !is_used(spec, facts) {
-        return None;
-    }
+    plan(spec, facts).config
+}
+
+/// What is to be done next.
+pub fn plan(spec: &ControlPlane, facts: &Facts) -> Plan {
     let live = facts.live.as_deref().map(read).unwrap_or_default();
+    let written = writers(&live);
+    let done = !live.is_empty() && facts.rewritten.as_ref() == Some(&written);
+    let (rules, learning) = if facts.held {
+        (live, false)
+    } else {
+        next(spec, facts, live, done)
+    };
+    let config = (!rules.is_empty()).then(|| write(&rules));
+    let writers = writers(&rules);
+    let stands = config
+        .as_ref()
+        .map(|config| config.to_string().into_bytes())
+        == facts.live;
+    Plan {
+        stage: match () {
+            () if config.is_none() => Stage::Plain,
+            () if learning => Stage::Learning,
+            () if !stands || !facts.rolled_out => Stage::RollingOut,
+            () if !done => Stage::Rewriting,
+            () => Stage::Settled,
+        },
+        rewritten: facts.rewritten.clone().filter(|mark| *mark == writers),
+        writers,
+        config,
+    }
+}
+
+/// The next rules, and whether some provider is to write that does not yet.
+fn next(spec: &ControlPlane, facts: &Facts, live: Rules, done: bool) -> (Rules, bool) {
     let wanted = spec.encryption.as_ref();
-    let named = wanted
-        .map(|wanted| wanted.resources.clone())
-        .unwrap_or_default();
-    let mut rules = Rules::new();
-    for resource in live.keys().chain(&named) {
+    let named = wanted.map_or(&[][..], |wanted| &wanted.resources);
+    let (mut rules, mut learning) = (Rules::new(), false);
+    for resource in live.keys().chain(named) {
         let held = live
             .get(resource)
             .cloned()
             .unwrap_or_else(|| vec![identity()]);
         let writer = writer(wanted, resource, &facts.keys);
-        rules.insert(resource.clone(), step(&held, &writer, facts));
+        let next = step(&held, &writer, facts, done);
+        learning |= next
+            .first()
+            .is_none_or(|first| mark(first) != mark(&writer));
+        rules.insert(resource.clone(), next);
     }
-    Some(write(&rules))
+    // What is plain in the store needs no rule.
+    rules.retain(|resource, next| !done || named.contains(resource) || *next != [identity()]);
+    (rules, learning)
+}
+
+/// What stands for the providers that write, and changes when one of them does.
+fn writers(rules: &Rules) -> String {
+    let first = rules.iter().map(|(resource, providers)| {
+        let mark = providers.first().and_then(mark);
+        json!([resource, mark])
+    });
+    content::of_value(&first.collect())
 }
 
 fn identity() -> Value {
@@ -113,10 +195,8 @@ fn writer(wanted: Option<&Encryption>, resource: &str, keys: &[Key]) -> Value {
         return identity();
     }
     let keyed = |name: &str| {
-        let mut keys: Vec<&Key> = keys.iter().collect();
-        keys.sort_unstable_by_key(|key| &key.name);
         let entry =
-            |key: &&Key| json!({ "name": key.name, "secret": ByteString(key.secret.clone()) });
+            |key: &Key| json!({ "name": key.name, "secret": ByteString(key.secret.clone()) });
         json!({ name: { "keys": keys.iter().map(entry).collect::<Vec<_>>() } })
     };
     match &wanted.provider {
@@ -134,21 +214,28 @@ fn writer(wanted: Option<&Encryption>, resource: &str, keys: &[Key]) -> Value {
 }
 
 /// The next providers of one resource.
-fn step(held: &[Value], writer: &Value, facts: &Facts) -> Vec<Value> {
+fn step(held: &[Value], writer: &Value, facts: &Facts, done: bool) -> Vec<Value> {
     let writes_already = held
         .first()
         .is_some_and(|first| mark(first) == mark(writer));
     let known = held.iter().any(|provider| reads(provider, writer));
     let first = facts.fresh || writes_already || (known && facts.rolled_out);
     if !first && known {
-        return held.to_vec();
+        // A key service may have moved, which must not wait for pods that cannot reach it.
+        let current = |provider: &Value| match mark(provider) {
+            Some(("kms", _)) if reads(provider, writer) => writer.clone(),
+            _ => provider.clone(),
+        };
+        return held.iter().map(current).collect();
     }
     let mut next = Vec::new();
     if !first {
         next.extend(held.first().cloned());
     }
     next.push(writer.clone());
-    for provider in held {
+    // Once everything is written by the one that writes, nobody else has anything to read.
+    let readers = if writes_already && done { &[] } else { held };
+    for provider in readers {
         if !next.iter().any(|other| replaces(other, provider)) {
             next.push(provider.clone());
         }
@@ -166,6 +253,35 @@ fn step(held: &[Value], writer: &Value, facts: &Facts) -> Vec<Value> {
         next.push(last);
     }
     next
+}
+
+/// The resources that a configuration speaks about.
+pub fn resources_of(config: &[u8]) -> Vec<String> {
+    read(config).into_keys().collect()
+}
+
+/// The keys in a configuration, those of what writes first: they are what is left when their own Secret is lost.
+pub fn keys_of(config: &[u8]) -> Vec<Key> {
+    let mut found: Vec<Key> = Vec::new();
+    for provider in read(config).values().flatten() {
+        let bodies = parts(provider).map(|(_, body)| body);
+        for entry in bodies.into_iter().flat_map(keys) {
+            let name = entry.get("name").and_then(Value::as_str);
+            let secret = entry
+                .get("secret")
+                .and_then(|text| serde_json::from_value::<ByteString>(text.clone()).ok());
+            let (Some(name), Some(secret)) = (name, secret) else {
+                continue;
+            };
+            if found.iter().all(|key| key.name != name) {
+                found.push(Key {
+                    name: name.to_owned(),
+                    secret: secret.0,
+                });
+            }
+        }
+    }
+    found
 }
 
 /// The kind of a provider and its body.

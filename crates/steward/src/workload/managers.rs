@@ -22,8 +22,6 @@ use crate::{
 
 /// Seconds until the start of a manager counts as failed.
 const START_BUDGET: i32 = 60;
-/// The newest release of the tunnel that is known to be published; the protocol is older than any of them.
-const NEWEST_TUNNEL: u16 = 34;
 
 /// The controller manager.
 pub(super) fn controller_manager(spec: &ControlPlane, inputs: &Inputs) -> Container {
@@ -137,21 +135,25 @@ pub(super) fn konnectivity(
         )
         .set("cluster-cert", format!("{}/apiserver.crt", files::PKI))
         .set("cluster-key", format!("{}/apiserver.key", files::PKI));
-    let command = args.command("/proxy-server", &tunnel.flags);
-    let version = tunnel
-        .version
-        .clone()
-        .unwrap_or_else(|| format!("v0.{}.0", inputs.version.minor().min(NEWEST_TUNNEL)));
-    let image = format!("{}:{version}", tunnel.image);
-    let mut container = pod::container(names::KONNECTIVITY_SERVER, image, command);
+    // The image names its program; where in it that lies is its own affair.
+    let mut flags = args.command("", &tunnel.flags);
+    flags.remove(0);
+    let image = tunnel.server_image(inputs.version);
+    let mut container = pod::container(names::KONNECTIVITY_SERVER, image, Vec::new());
+    container.command = None;
+    container.args = Some(flags);
     let agents = endpoint.konnectivity_port.unwrap_or(tunnel.port);
     container.ports = Some(vec![pod::port(pod::TUNNEL_PORT, agents)]);
     container.resources = Some(pod::resources(tunnel.resources.as_ref(), ("5m", "24Mi")));
-    let mut probe = pod::probe("/healthz", KONNECTIVITY_HEALTH_PORT, 10, 3);
-    if let Some(get) = &mut probe.http_get {
-        get.scheme = Some("HTTP".to_owned());
-    }
-    container.liveness_probe = Some(probe);
+    let probe = |period, failures| {
+        let mut probe = pod::probe("/healthz", KONNECTIVITY_HEALTH_PORT, period, failures);
+        if let Some(get) = &mut probe.http_get {
+            get.scheme = Some("HTTP".to_owned());
+        }
+        Some(probe)
+    };
+    container.startup_probe = probe(1, START_BUDGET);
+    container.liveness_probe = probe(10, 3);
     container.volume_mounts = Some(vec![
         files::mount(files::TUNNEL_PKI, files::PKI),
         files::mount(files::TUNNEL_KUBECONFIG, files::KUBECONFIG),

@@ -43,9 +43,10 @@ use serde::Serialize;
 pub mod admission;
 mod api_server;
 mod args;
-mod configs;
+pub(crate) mod configs;
 mod content;
 pub mod encryption;
+pub mod encryption_keys;
 pub(crate) mod files;
 mod managers;
 mod pod;
@@ -75,10 +76,32 @@ pub struct Inputs {
     pub store: Store,
     /// Hashes of what is mounted.
     pub hashes: Hashes,
+    /// Files of users that the API server reads.
+    pub audit: AuditFiles,
     /// What is known about encryption at rest.
     pub encryption: encryption::Facts,
     /// The pods that failed, to be kept on the Deployment; [`roll`] decides it.
     pub failed_rollout: Option<String>,
+}
+
+/// What users keep in objects of their own. Pods mount a copy: what somebody breaks reaches no API server.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct AuditFiles {
+    /// What to record, where the spec refers to a `ConfigMap`.
+    pub policy: Option<String>,
+    /// Kubeconfig of the webhook that receives the records.
+    pub webhook: Option<Vec<u8>>,
+}
+
+impl fmt::Debug for AuditFiles {
+    /// A kubeconfig has credentials in it.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("AuditFiles")
+            .field("policy", &self.policy)
+            .field("webhook", &self.webhook.is_some())
+            .finish()
+    }
 }
 
 /// A tenant's part of an etcd.
@@ -127,10 +150,6 @@ pub struct Hashes {
     pub scheduler_kubeconfig: String,
     /// Kubeconfig of the tunnel.
     pub konnectivity_kubeconfig: Option<String>,
-    /// The user's `ConfigMap` with an audit policy.
-    pub audit_policy: Option<String>,
-    /// The user's Secret with the kubeconfig of an audit webhook.
-    pub audit_webhook: Option<String>,
 }
 
 /// The objects of a control plane. Whatever else carries its labels is to be removed.
@@ -235,29 +254,64 @@ pub fn roll(
 
 /// The objects of a control plane.
 pub fn objects(spec: &ControlPlane, endpoint: &Endpoint, inputs: &Inputs) -> Objects {
-    let config_maps = configs::all(spec, inputs.version).into_iter();
+    let config_maps = configs::all(spec, inputs).into_iter();
     let config_map = |(part, file, content): (Part, &str, String)| ConfigMap {
         metadata: object(spec, part.name(&spec.identity.name), part.suffix(), None),
         data: Some(BTreeMap::from([(file.to_owned(), content)])),
         ..ConfigMap::default()
     };
-    let encryption = encryption::config(spec, &inputs.encryption);
-    let secret = |config: serde_json::Value| {
-        let part = Part::EncryptionConfig;
-        let content = ByteString(config.to_string().into_bytes());
-        Secret {
-            metadata: object(spec, part.name(&spec.identity.name), part.suffix(), None),
-            type_: Some("Opaque".to_owned()),
-            data: Some(BTreeMap::from([(encryption::FILE.to_owned(), content)])),
-            ..Secret::default()
-        }
-    };
+    let webhook = configs::audit_webhook(spec, inputs);
+    let webhook =
+        webhook.map(|file| secret(spec, Part::AuditWebhook, configs::AUDIT_WEBHOOK, file));
+    let encryption = encryption_config(spec, &inputs.encryption);
     Objects {
         config_maps: config_maps.map(config_map).collect(),
-        secrets: encryption.map(secret).into_iter().collect(),
+        secrets: encryption.into_iter().chain(webhook).collect(),
         service: service(spec),
         deployment: deployment(spec, endpoint, inputs),
         disruption_budget: service::disruption_budget(spec),
+    }
+}
+
+/// The Secret with the next encryption configuration.
+fn encryption_config(spec: &ControlPlane, facts: &encryption::Facts) -> Option<Secret> {
+    let plan = encryption::plan(spec, facts);
+    let file = plan.config?.to_string().into_bytes();
+    Some(marked_encryption_config(spec, file, plan.rewritten))
+}
+
+/// The Secret with an encryption configuration and the mark of what was last written once more under it.
+pub fn marked_encryption_config(
+    spec: &ControlPlane,
+    file: Vec<u8>,
+    rewritten: Option<String>,
+) -> Secret {
+    let mut secret = secret(spec, Part::EncryptionConfig, encryption::FILE, file);
+    secret.metadata.annotations =
+        rewritten.map(|mark| BTreeMap::from([(names::ENCRYPTION_REWRITTEN.to_owned(), mark)]));
+    secret
+}
+
+/// Whether all pods run with this content of something that they mount.
+pub fn is_rolled_out(deployment: Option<&Deployment>, part: Part, content: Option<&[u8]>) -> bool {
+    let (Some(deployment), Some(content)) = (deployment, content) else {
+        return false;
+    };
+    let template = deployment.spec.as_ref().map(|spec| &spec.template);
+    let metadata = template.and_then(|template| template.metadata.as_ref());
+    let annotations = metadata.and_then(|metadata| metadata.annotations.as_ref());
+    let key = format!("{}{}", names::CONTENT, part.suffix());
+    let mounted = annotations.and_then(|annotations| annotations.get(&key));
+    mounted == Some(&content::of(content)) && Rollout::of(deployment).progress == Progress::Complete
+}
+
+/// A Secret with one file.
+fn secret(spec: &ControlPlane, part: Part, file: &str, content: Vec<u8>) -> Secret {
+    Secret {
+        metadata: object(spec, part.name(&spec.identity.name), part.suffix(), None),
+        type_: Some("Opaque".to_owned()),
+        data: Some(BTreeMap::from([(file.to_owned(), ByteString(content))])),
+        ..Secret::default()
     }
 }
 
@@ -348,4 +402,4 @@ fn object(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -161,6 +161,51 @@ fn hide(value: &mut Value) {
     }
 }
 
+/// A control plane is made that encrypts, records and has a tunnel.
+struct MakingMore;
+
+impl Scenario for MakingMore {
+    async fn set_up(&self, world: &World) {
+        clear(world).await;
+        let home = world.namespace();
+        let rules = json!({"policy": "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata}]}"});
+        let policy = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "rules"}, "data": rules});
+        home.apply_yaml(&policy.to_string()).await;
+        let settings = "encryption: {}, audit: {policyConfigMapRef: {name: rules, key: policy}}";
+        let plane = stage::with_kubernetes("blue", settings);
+        home.apply_yaml(&format!("{plane}\n  addons: {{konnectivity: {{}}}}\n"))
+            .await;
+    }
+
+    async fn controller(&self, client: Client, world: &World) {
+        Making.controller(client, world).await;
+    }
+
+    async fn user(&self, world: &World) {
+        Making.user(world).await;
+    }
+
+    async fn settled(&self, world: &World) -> Result<(), String> {
+        Making.settled(world).await
+    }
+
+    fn kinds(&self) -> Vec<(&'static str, &'static str)> {
+        [Making.kinds(), vec![("v1", "ConfigMap")]].concat()
+    }
+
+    fn simplify(&self, object: &mut Value) {
+        Making.simplify(object);
+    }
+
+    fn faults(&self) -> Vec<Fault> {
+        Making.faults()
+    }
+
+    fn parallel(&self) -> usize {
+        Making.parallel()
+    }
+}
+
 /// A control plane is deleted.
 struct Ending;
 
@@ -227,6 +272,15 @@ async fn a_control_plane_ends_up_the_same_whatever_goes_wrong() {
     let summary = at_every_write(&server, &Making).await;
     println!("{summary:?}");
     assert!(summary.writes >= 14, "{summary:?}");
+}
+
+#[tokio::test]
+async fn a_control_plane_with_many_settings_ends_up_the_same_whatever_goes_wrong() {
+    let (server, etcd) = (crate::server().await, TlsEtcd::start().await.unwrap());
+    stage::store(&server, "default", &etcd).await;
+    let summary = at_every_write(&server, &MakingMore).await;
+    println!("{summary:?}");
+    assert!(summary.writes >= 19, "{summary:?}");
 }
 
 #[tokio::test]

@@ -7,9 +7,18 @@
     reason = "a test fails where it stands"
 )]
 
+mod audit;
+mod authority;
+mod encryption;
 mod faults;
+mod freeze;
+mod overrides;
+#[path = "../store/raw.rs"]
+#[allow(dead_code, unreachable_pub, reason = "other tests use the rest of it")]
+mod raw;
 mod serving;
 mod stage;
+mod tunnel;
 
 use butler_api::steward::{DataStore, TenantControlPlane};
 use butler_testkit::{

@@ -1,7 +1,7 @@
 //! Control planes that serve: real API servers, controller managers and schedulers in pods, reached through a
 //! load balancer with the kubeconfig that people get.
 
-use std::{fs, time::Duration};
+use std::{fs, process::Output, time::Duration};
 
 use butler_api::steward::TenantControlPlane;
 use butler_runtime::task::Task;
@@ -21,19 +21,24 @@ use tokio_util::sync::CancellationToken;
 use crate::stage;
 
 /// A cold start of three components on a busy machine.
-const SOON: Duration = Duration::from_mins(2);
+pub(crate) const SOON: Duration = Duration::from_mins(2);
 
-struct Platform {
-    server: Server,
-    home: Namespace,
-    _pods: Pods,
+pub(crate) struct Platform {
+    pub(crate) server: Server,
+    pub(crate) home: Namespace,
+    pub(crate) pods: Pods,
     _steward: Task,
-    _etcd: TlsEtcd,
+    pub(crate) etcd: TlsEtcd,
 }
 
 async fn platform() -> Platform {
+    platform_with(PodOptions::default()).await
+}
+
+/// A platform whose pods may reach more than the store.
+pub(crate) async fn platform_with(options: PodOptions) -> Platform {
     let (server, etcd) = (crate::server().await, TlsEtcd::start().await.unwrap());
-    let pods = Pods::start(&server, PodOptions::default().reach(etcd.port()))
+    let pods = Pods::start(&server, options.reach(etcd.port()))
         .await
         .unwrap();
     let home = server.namespace("tenants").await;
@@ -42,13 +47,13 @@ async fn platform() -> Platform {
     Platform {
         server,
         home,
-        _pods: pods,
+        pods,
         _steward: steward,
-        _etcd: etcd,
+        etcd,
     }
 }
 
-async fn is_ready(home: &Namespace, name: &str) -> TenantControlPlane {
+pub(crate) async fn is_ready(home: &Namespace, name: &str) -> TenantControlPlane {
     let planes = home.api::<TenantControlPlane>();
     wait_for(&planes, name, "condition Ready=True", SOON, |plane| {
         let conditions = plane.status.iter().flat_map(|status| &status.conditions);
@@ -60,20 +65,30 @@ async fn is_ready(home: &Namespace, name: &str) -> TenantControlPlane {
 }
 
 /// Runs the real kubectl with the kubeconfig that people get.
-async fn kubectl(platform: &Platform, name: &str, arguments: &[&str]) -> String {
-    let secret: Secret = platform.home.get(&format!("{name}-admin-kubeconfig")).await;
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("admin.conf");
-    fs::write(&file, &secret.data.unwrap()["admin.conf"].0).unwrap();
-    let kubeconfig = format!("--kubeconfig={}", file.display());
-    let arguments = [&[kubeconfig.as_str()], arguments].concat();
-    let output = platform.server.try_kubectl(&arguments, "").await;
+pub(crate) async fn kubectl(platform: &Platform, name: &str, arguments: &[&str]) -> String {
+    let output = try_kubectl(platform, name, arguments, "").await;
     assert!(
         output.status.success(),
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The same, for what may be refused.
+pub(crate) async fn try_kubectl(
+    platform: &Platform,
+    name: &str,
+    arguments: &[&str],
+    input: &str,
+) -> Output {
+    let secret: Secret = platform.home.get(&format!("{name}-admin-kubeconfig")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("admin.conf");
+    fs::write(&file, &secret.data.unwrap()["admin.conf"].0).unwrap();
+    let kubeconfig = format!("--kubeconfig={}", file.display());
+    let arguments = [&[kubeconfig.as_str()], arguments].concat();
+    platform.server.try_kubectl(&arguments, input).await
 }
 
 #[tokio::test]

@@ -1,5 +1,8 @@
 //! A management API server, a real etcd with TLS and authentication, and Steward.
 
+use std::time::Duration;
+
+use butler_api::steward::TenantControlPlane;
 use butler_runtime::{
     clock::SystemClock,
     endpoints::Readiness,
@@ -7,7 +10,7 @@ use butler_runtime::{
     task::{self, Task},
 };
 use butler_steward::{Reach, Settings, Surroundings};
-use butler_testkit::{Namespace, Server, etcd::TlsEtcd};
+use butler_testkit::{Namespace, Server, etcd::TlsEtcd, wait_for};
 use k8s_openapi::api::core::v1::Service;
 use kube::{
     Client,
@@ -59,6 +62,31 @@ spec:
   {extra}
 "
     )
+}
+
+/// The same, with more settings of its Kubernetes, such as `encryption: {}`.
+pub(crate) fn with_kubernetes(name: &str, settings: &str) -> String {
+    let version = "version: v1.35.4";
+    control_plane(name, "").replace(version, &format!("{version}, {settings}"))
+}
+
+/// Waits until a condition does not hold for this reason; its message.
+pub(crate) async fn refused(home: &Namespace, name: &str, condition: &str, reason: &str) -> String {
+    let planes = home.api::<TenantControlPlane>();
+    let find = |plane: &TenantControlPlane| {
+        let conditions = plane.status.iter().flat_map(|status| &status.conditions);
+        let mut found = conditions.into_iter().filter(|held| {
+            held.type_ == condition && held.status == "False" && held.reason == reason
+        });
+        found.next().map(|held| held.message.clone())
+    };
+    let what = format!("{condition}=False for {reason}");
+    let patience = Duration::from_mins(2);
+    let plane = wait_for(&planes, name, &what, patience, |plane| {
+        find(plane).is_some()
+    })
+    .await;
+    find(&plane).unwrap_or_default()
 }
 
 /// What a load balancer would write.

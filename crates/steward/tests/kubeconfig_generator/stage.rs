@@ -98,6 +98,7 @@ fn wanted(home: &Namespace, name: &str, endpoint: &str) -> Wanted {
         server_names: names.collect(),
         servers: Servers::new(&tenant, 6443, endpoint, 6443),
         store: None,
+        tunnel: false,
         rotation: None,
         tenant,
     }

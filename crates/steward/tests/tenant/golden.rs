@@ -6,7 +6,7 @@ use std::{env, fmt::Write as _, fs, path::PathBuf};
 
 use butler_steward::tenant::{
     TenantPlan, TenantSettings, plan,
-    settings::{AddonImage, AgentMode, CgroupDriver, KonnectivityAgents},
+    settings::{AddonImage, AgentMode, CgroupDriver, KonnectivityAgents, RefusedWrites},
 };
 use serde_json::json;
 
@@ -65,6 +65,21 @@ fn a_tenant_that_brings_its_own_network_and_names() {
     settings.kubelet.cgroup_driver = Some(CgroupDriver::Cgroupfs);
     settings.kubelet.patches = serde_json::from_value(patches).unwrap();
     compare("bare", &settings);
+}
+
+#[test]
+fn a_tenant_that_takes_no_writes() {
+    let settings = TenantSettings {
+        core_dns: None,
+        kube_proxy: None,
+        refused_writes: Some(RefusedWrites {
+            creation: false,
+            update: true,
+            deletion: true,
+        }),
+        ..settings()
+    };
+    compare("frozen", &settings);
 }
 
 #[test]

@@ -40,6 +40,7 @@ pub(crate) fn settings_at(host: &str, port: u16, authority: &str) -> TenantSetti
         core_dns: Some(AddonImage::default()),
         kube_proxy: Some(AddonImage::default()),
         konnectivity: None,
+        refused_writes: None,
         registry: "registry.k8s.io".into(),
     }
 }

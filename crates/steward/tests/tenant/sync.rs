@@ -57,7 +57,8 @@ async fn a_fresh_tenant_gets_everything_and_a_second_look_writes_nothing() {
     assert_eq!(requests.clone().writes().count(), planned, "{requests}");
 
     let (mark, start) = (server.mark().await, Instant::now());
-    let second = look(&client, &settings).await;
+    let quiet = plan(&settings).unwrap().quiet();
+    let second = sync(&client, &quiet, LIMITS).await.unwrap();
     let quiet_took = start.elapsed();
     let quiet = server.audit(mark).await.by_agent(AGENT);
     assert!(!second.has_changed(), "{second:?}");

@@ -4,7 +4,7 @@ use butler_api::steward::TenantControlPlane;
 use butler_steward::{
     endpoint::{self, Endpoint, Observed},
     spec::{self, ControlPlane},
-    workload::{Hashes, Inputs, Store, StoreOverride, encryption},
+    workload::{AuditFiles, Hashes, Inputs, Store, StoreOverride, encryption},
 };
 use serde_json::{Value, json};
 
@@ -136,8 +136,10 @@ pub(crate) fn inputs(spec: &ControlPlane) -> Inputs {
             controller_manager_kubeconfig: hash("controller-manager-kubeconfig"),
             scheduler_kubeconfig: hash("scheduler-kubeconfig"),
             konnectivity_kubeconfig: Some(hash("konnectivity-kubeconfig")),
-            audit_policy: Some(hash("audit-policy")),
-            audit_webhook: Some(hash("audit-webhook")),
+        },
+        audit: AuditFiles {
+            policy: None,
+            webhook: Some(b"a kubeconfig".to_vec()),
         },
         encryption: encryption::Facts {
             fresh: true,

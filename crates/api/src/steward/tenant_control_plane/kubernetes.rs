@@ -5,7 +5,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::security::{Audit, Authentication, Encryption};
+use super::security::{Audit, Authentication, Certificates, Encryption};
 
 /// The Kubernetes release and its settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +28,9 @@ pub struct Kubernetes {
     /// Who may sign in with tokens of an identity provider. Left out, nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<Authentication>,
+    /// How keys and certificates are made. Left out, with an authority of the cluster's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificates: Option<Certificates>,
     /// Which objects are encrypted in the store. Left out, none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<Encryption>,

@@ -92,6 +92,10 @@ pub use status::TenantControlPlaneStatus;
         .field_path(".dataStore"),
     validation = crate::cel::immutable_optional("dataStoreSchema"),
     validation = crate::cel::immutable_optional("dataStoreUsername"),
+    validation = crate::cel::immutable_optional("dataStoreOverrides"),
+    validation = Rule::new("(has(self.kubernetes.certificates) && has(self.kubernetes.certificates.authoritySecretRef) ? self.kubernetes.certificates.authoritySecretRef.name : '') == (has(oldSelf.kubernetes.certificates) && has(oldSelf.kubernetes.certificates.authoritySecretRef) ? oldSelf.kubernetes.certificates.authoritySecretRef.name : '')")
+        .message("authoritySecretRef cannot be added, changed or removed after creation: nodes trust the authority that they joined with")
+        .field_path(".kubernetes.certificates.authoritySecretRef"),
     validation = rules::load_balancer_only("loadBalancerSourceRanges", "self.networkProfile", "self.controlPlane.service.serviceType")
         .field_path(".networkProfile.loadBalancerSourceRanges"),
     validation = rules::load_balancer_only("loadBalancerClass", "self.networkProfile", "self.controlPlane.service.serviceType")
@@ -128,7 +132,9 @@ pub struct TenantControlPlaneSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "data_store_identity")]
     pub data_store_username: Option<String>,
-    /// Resources whose objects go to another etcd DataStore, for example `/events`.
+    /// Resources whose objects go to another etcd DataStore, for example `/events`. Both stores must have
+    /// the same certificate authority: an API server signs in to all of its stores with one certificate.
+    /// Fixed at creation, because objects do not move.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "data_store_overrides")]
     pub data_store_overrides: Vec<DataStoreOverride>,

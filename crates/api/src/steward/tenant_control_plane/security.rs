@@ -144,6 +144,33 @@ impl Default for Encryption {
     }
 }
 
+/// How the keys and certificates of a control plane are made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Certificates {
+    /// A Secret with your own certificate authority, as `tls.crt` and `tls.key`, in the namespace of the
+    /// control plane. It signs everything of the cluster, and the controller manager signs nodes with it.
+    /// Fixed at creation; left out, an authority is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authority_secret_ref: Option<LocalRef>,
+    /// How new keys are made: `ECDSA-P256` (the default), or `RSA-2048` for clients that know nothing
+    /// else. What stands is replaced when it is due.
+    #[serde(default)]
+    pub key_algorithm: KeyAlgorithm,
+}
+
+/// How new keys are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum KeyAlgorithm {
+    /// ECDSA on the curve P-256.
+    #[default]
+    #[serde(rename = "ECDSA-P256")]
+    EcdsaP256,
+    /// RSA with 2048 bits.
+    #[serde(rename = "RSA-2048")]
+    Rsa2048,
+}
+
 /// What encrypts objects in the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use k8s_openapi::api::{
+    admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
     apps::v1::{DaemonSet, Deployment},
     core::v1::{ConfigMap, Service, ServiceAccount},
     rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
@@ -23,6 +24,8 @@ pub enum Kind {
     Service,
     Deployment,
     DaemonSet,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
 }
 
 impl Kind {
@@ -38,6 +41,10 @@ impl Kind {
             Self::Service => ApiResource::erase::<Service>(&()),
             Self::Deployment => ApiResource::erase::<Deployment>(&()),
             Self::DaemonSet => ApiResource::erase::<DaemonSet>(&()),
+            Self::ValidatingAdmissionPolicy => ApiResource::erase::<ValidatingAdmissionPolicy>(&()),
+            Self::ValidatingAdmissionPolicyBinding => {
+                ApiResource::erase::<ValidatingAdmissionPolicyBinding>(&())
+            }
         }
     }
 
@@ -47,7 +54,12 @@ impl Kind {
             Self::ClusterRoleBinding | Self::RoleBinding => &["/roleRef"],
             Self::Deployment | Self::DaemonSet => &["/spec/selector"],
             Self::Service => &["/spec/clusterIP"],
-            Self::ServiceAccount | Self::ClusterRole | Self::Role | Self::ConfigMap => &[],
+            Self::ServiceAccount
+            | Self::ClusterRole
+            | Self::Role
+            | Self::ConfigMap
+            | Self::ValidatingAdmissionPolicy
+            | Self::ValidatingAdmissionPolicyBinding => &[],
         }
     }
 }

@@ -12,6 +12,7 @@ mod kube_proxy;
 mod kubeadm_config;
 mod kubelet_config;
 mod rbac;
+mod write_permissions;
 
 use std::collections::BTreeSet;
 
@@ -21,7 +22,7 @@ use serde_json::{Map, Value, json};
 pub use key::{Kind, ObjectKey};
 pub use kubelet_config::PatchError;
 
-use super::settings::{AddonImage, AgentMode, KonnectivityAgents, TenantSettings};
+use super::settings::{AddonImage, AgentMode, KonnectivityAgents, RefusedWrites, TenantSettings};
 
 /// The label that everything of ours carries in a tenant cluster.
 pub const PROJECT_LABEL: &str = "steward.butlerlabs.dev/project";
@@ -56,6 +57,22 @@ pub struct TenantPlan {
     pub retired: Vec<ObjectKey>,
 }
 
+impl TenantPlan {
+    /// The same for a tenant that was found to be so before: what is removed is looked for only where something stands
+    /// anyway, since nobody but us would have brought it back.
+    #[must_use]
+    pub fn quiet(mut self) -> Self {
+        let places: BTreeSet<_> = self
+            .objects
+            .iter()
+            .map(|object| (object.key.kind, object.key.namespace.clone()))
+            .collect();
+        self.retired
+            .retain(|key| places.contains(&(key.kind, key.namespace.clone())));
+        self
+    }
+}
+
 /// Plans a tenant cluster.
 ///
 /// # Errors
@@ -65,6 +82,12 @@ pub fn plan(settings: &TenantSettings) -> Result<TenantPlan, PatchError> {
     objects.extend(kubelet_config::objects(settings)?);
     objects.extend(bootstrap::objects(settings));
     objects.extend(addons(settings));
+    objects.extend(
+        settings
+            .refused_writes
+            .into_iter()
+            .flat_map(write_permissions::objects),
+    );
     let planned: BTreeSet<_> = objects.iter().map(|object| &object.key).collect();
     let retired = every_addon(settings)
         .into_iter()
@@ -86,7 +109,7 @@ fn addons(settings: &TenantSettings) -> Vec<TenantObject> {
     core_dns.chain(kube_proxy).chain(konnectivity).collect()
 }
 
-/// Every object that some choice of addons would make.
+/// Every object that some choice of addons or settings would make.
 fn every_addon(settings: &TenantSettings) -> BTreeSet<ObjectKey> {
     let agents = |mode| KonnectivityAgents {
         image: String::new(),
@@ -106,6 +129,7 @@ fn every_addon(settings: &TenantSettings) -> BTreeSet<ObjectKey> {
     [AgentMode::DaemonSet, AgentMode::Deployment(1)]
         .into_iter()
         .flat_map(|mode| addons(&on(mode)))
+        .chain(write_permissions::objects(RefusedWrites::default()))
         .map(|object| object.key)
         .collect()
 }
@@ -197,6 +221,7 @@ pub(super) mod tests {
             core_dns: Some(AddonImage::default()),
             kube_proxy: Some(AddonImage::default()),
             konnectivity: None,
+            refused_writes: None,
             registry: "registry.k8s.io".into(),
         }
     }
@@ -256,13 +281,14 @@ pub(super) mod tests {
             })
             .unwrap()
         };
-        assert_eq!(
-            names(&plan(AgentMode::DaemonSet).retired),
-            ["Deployment kube-system/konnectivity-agent"]
+        let retired = |mode| names(&plan(mode).retired);
+        let (daemons, deployment) = (
+            "DaemonSet kube-system/konnectivity-agent".to_owned(),
+            "Deployment kube-system/konnectivity-agent".to_owned(),
         );
-        assert_eq!(
-            names(&plan(AgentMode::Deployment(2)).retired),
-            ["DaemonSet kube-system/konnectivity-agent"]
-        );
+        assert!(retired(AgentMode::DaemonSet).contains(&deployment));
+        assert!(!retired(AgentMode::DaemonSet).contains(&daemons));
+        assert!(retired(AgentMode::Deployment(2)).contains(&daemons));
+        assert!(!retired(AgentMode::Deployment(2)).contains(&deployment));
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::encryption::{Facts, Key, config};
+use super::super::encryption::{Facts, Key, Plan, Stage, config, plan};
 use crate::spec::{ControlPlane, fixture::plane};
 
 fn key(name: &str) -> Key {
@@ -44,7 +44,7 @@ fn next(spec: &ControlPlane, keys: &[&str], live: Option<&Value>, rolled_out: bo
         keys: keys.iter().map(|name| key(name)).collect(),
         live: live.map(|live| live.to_string().into_bytes()),
         rolled_out,
-        fresh: false,
+        ..Facts::default()
     };
     config(spec, &facts).unwrap()
 }
@@ -142,8 +142,185 @@ fn a_spoilt_configuration_is_written_anew() {
         keys: vec![key("a")],
         live: Some(b"garbage".to_vec()),
         rolled_out: true,
-        fresh: false,
+        ..Facts::default()
     };
     let config = config(&spec(&json!({})), &facts).unwrap();
     assert_eq!(short(&config, "secrets"), ["identity", "secretbox[a]"]);
+}
+
+/// A control plane whose every step is carried out at once.
+struct Run {
+    facts: Facts,
+    seen: Vec<(Stage, Vec<String>)>,
+}
+
+impl Run {
+    fn new(live: Option<Value>, rewritten: bool) -> Self {
+        let mut facts = Facts {
+            live: live.map(|live| live.to_string().into_bytes()),
+            rolled_out: true,
+            ..Facts::default()
+        };
+        if rewritten {
+            let held = true;
+            let standing = Facts {
+                held,
+                ..facts.clone()
+            };
+            facts.rewritten = Some(plan(&plane(&json!({})), &standing).writers);
+        }
+        Self {
+            facts,
+            seen: Vec::new(),
+        }
+    }
+
+    /// Until nothing changes any more; each stage once, with what it leads to.
+    fn to_the_end(mut self, spec: &ControlPlane, keys: &[&str]) -> Self {
+        self.facts.keys = keys.iter().map(|name| key(name)).collect();
+        for _ in 0..20 {
+            let Plan {
+                config,
+                writers,
+                rewritten,
+                stage,
+            } = plan(spec, &self.facts);
+            let text = config.as_ref().map(|config| short(config, "secrets"));
+            self.seen.push((stage, text.unwrap_or_default()));
+            let live = config.map(|config| config.to_string().into_bytes());
+            if stage == Stage::Rewriting {
+                self.facts.rewritten = Some(writers);
+            } else if live == self.facts.live && self.facts.rolled_out {
+                return self;
+            } else if live == self.facts.live {
+                self.facts.rolled_out = true;
+            } else {
+                self.facts.rolled_out = false;
+                self.facts.rewritten = rewritten;
+                self.facts.live = live;
+            }
+        }
+        panic!("it does not come to rest: {:?}", self.seen);
+    }
+
+    fn steps(&self) -> Vec<(Stage, Vec<&str>)> {
+        let mut steps: Vec<(Stage, Vec<&str>)> = Vec::new();
+        for (stage, text) in &self.seen {
+            let step = (*stage, text.iter().map(String::as_str).collect());
+            if steps.last() != Some(&step) {
+                steps.push(step);
+            }
+        }
+        steps
+    }
+}
+
+#[test]
+fn a_rotation_goes_through_all_its_stages_and_the_old_key_goes_last() {
+    let on = spec(&json!({}));
+    let settled = Run::new(None, false).to_the_end(&on, &["b"]);
+    assert_eq!(
+        settled.steps(),
+        [
+            (Stage::Learning, vec!["identity", "secretbox[b]"]),
+            (Stage::RollingOut, vec!["secretbox[b]", "identity"]),
+            (Stage::Rewriting, vec!["secretbox[b]", "identity"]),
+            (Stage::Settled, vec!["secretbox[b]", "identity"]),
+        ]
+    );
+    let live = serde_json::from_slice(settled.facts.live.as_deref().unwrap()).unwrap();
+    let rotated = Run::new(Some(live), true).to_the_end(&on, &["a"]);
+    assert_eq!(
+        rotated.steps(),
+        [
+            (
+                Stage::Learning,
+                vec!["secretbox[b]", "secretbox[a]", "identity"]
+            ),
+            (
+                Stage::RollingOut,
+                vec!["secretbox[a]", "secretbox[b]", "identity"]
+            ),
+            (
+                Stage::Rewriting,
+                vec!["secretbox[a]", "secretbox[b]", "identity"]
+            ),
+            (Stage::RollingOut, vec!["secretbox[a]", "identity"]),
+            (Stage::Settled, vec!["secretbox[a]", "identity"]),
+        ]
+    );
+}
+
+#[test]
+fn turning_it_off_decrypts_before_the_keys_go() {
+    let on = Run::new(None, false).to_the_end(&spec(&json!({})), &["a"]);
+    let live = serde_json::from_slice(on.facts.live.as_deref().unwrap()).unwrap();
+    let off = Run::new(Some(live), true).to_the_end(&plane(&json!({})), &[]);
+    assert_eq!(
+        off.steps(),
+        [
+            (Stage::RollingOut, vec!["identity", "secretbox[a]"]),
+            (Stage::Rewriting, vec!["identity", "secretbox[a]"]),
+            (Stage::Plain, vec![]),
+        ]
+    );
+}
+
+#[test]
+fn a_pass_that_ended_half_way_is_repeated_and_goes_no_further() {
+    // Written, but no pod has it yet: whatever is to write next waits for them.
+    let on = spec(&json!({}));
+    let learnt = next(&on, &["a"], None, true);
+    for wanted in [spec(&json!({})), spec(&json!({"provider": "aesgcm"}))] {
+        let again = next(&wanted, &["a"], Some(&learnt), false);
+        assert_eq!(short(&again, "secrets")[0], "identity");
+    }
+}
+
+#[test]
+fn another_writer_makes_void_what_was_written_once_more() {
+    let on = Run::new(None, false).to_the_end(&spec(&json!({})), &["a"]);
+    let facts = Facts {
+        keys: vec![],
+        ..on.facts
+    };
+    let off = plan(&plane(&json!({})), &facts);
+    assert!(facts.rewritten.is_some());
+    assert_eq!(off.rewritten, None);
+}
+
+#[test]
+fn without_keys_everything_stays_as_it_is() {
+    let on = Run::new(None, false).to_the_end(&spec(&json!({})), &["a"]);
+    let facts = Facts {
+        keys: vec![],
+        held: true,
+        ..on.facts
+    };
+    let held = plan(&spec(&json!({})), &facts);
+    assert_eq!(
+        held.config.unwrap().to_string().into_bytes(),
+        facts.live.unwrap()
+    );
+    assert_eq!(held.stage, Stage::Settled);
+    let none = plan(
+        &spec(&json!({})),
+        &Facts {
+            held: true,
+            ..Facts::default()
+        },
+    );
+    assert_eq!(none.config, None);
+}
+
+#[test]
+fn a_key_service_that_moved_is_followed_even_if_no_pod_could_reach_it() {
+    let kms = |socket: &str| {
+        spec(&json!({"provider": "kms", "kms": {"name": "vault", "endpoint": socket}}))
+    };
+    let first = next(&kms("unix:///wrong.sock"), &[], None, true);
+    let second = next(&kms("unix:///right.sock"), &[], Some(&first), false);
+    assert_eq!(short(&second, "secrets"), ["identity", "kms"]);
+    assert!(second.to_string().contains("right.sock"), "{second}");
+    assert!(!second.to_string().contains("wrong.sock"), "{second}");
 }

@@ -30,9 +30,15 @@ fn inputs(spec: &ControlPlane) -> Inputs {
             overrides: Vec::new(),
         },
         hashes: Hashes::default(),
+        audit: AuditFiles::default(),
         encryption: super::encryption::Facts::default(),
         failed_rollout: None,
     }
+}
+
+/// The objects of a control plane that has nothing behind it.
+pub(crate) fn objects_of(spec: &ControlPlane) -> Objects {
+    made(spec, &inputs(spec))
 }
 
 fn made(spec: &ControlPlane, inputs: &Inputs) -> Objects {
@@ -171,8 +177,8 @@ fn a_changed_secret_replaces_pods_exactly_when_they_mount_it() {
     }
     let mut inputs = inputs(&spec);
     inputs.hashes.konnectivity_kubeconfig = Some("changed".into());
-    inputs.hashes.audit_policy = Some("changed".into());
-    inputs.hashes.audit_webhook = Some("changed".into());
+    inputs.audit.policy = Some("changed".into());
+    inputs.audit.webhook = Some(b"changed".to_vec());
     assert_eq!(print(&spec, &inputs), before);
 }
 

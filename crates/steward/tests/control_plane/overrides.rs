@@ -1,0 +1,77 @@
+//! Resources that are kept in a second store.
+
+use butler_api::steward::TenantControlPlane;
+use butler_testkit::{etcd::TlsEtcd, pods::PodOptions, wait_until_gone};
+use kube::api::DeleteParams;
+
+use crate::{
+    raw,
+    serving::{is_ready, kubectl, platform_with},
+    stage,
+};
+
+const WISH: &str = "dataStoreOverrides: [{resource: /configmaps, dataStore: second}]";
+
+async fn keys(etcd: &TlsEtcd) -> Vec<String> {
+    let root = raw::User::connect(&etcd.endpoint(), etcd.authority().0, etcd.client("root"));
+    let entries = root.everything().await.into_iter();
+    entries
+        .map(|entry| String::from_utf8_lossy(&entry.key).into_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn one_resource_lives_in_a_second_store_and_is_gone_from_both_with_the_tenant() {
+    // The port is known before pods are: they may reach no other.
+    let first = TlsEtcd::start().await.unwrap();
+    let second = first.start_beside().await.unwrap();
+    let options = PodOptions::default()
+        .reach(first.port())
+        .reach(second.port());
+    let platform = platform_with(options).await;
+    let home = &platform.home;
+    stage::store(&platform.server, "first", &first).await;
+    stage::store(&platform.server, "second", &second).await;
+    let wish = format!("dataStore: first\n  {WISH}");
+    home.apply_yaml(&stage::control_plane("blue", &wish)).await;
+    is_ready(home, "blue").await;
+    kubectl(&platform, "blue", &["create", "configmap", "elsewhere"]).await;
+    kubectl(&platform, "blue", &["create", "secret", "generic", "here"]).await;
+    let holds = |keys: &[String], end: &str| keys.iter().any(|key| key.ends_with(end));
+    let (in_first, in_second) = (keys(&first).await, keys(&second).await);
+    assert!(
+        holds(&in_second, "/configmaps/default/elsewhere"),
+        "{in_second:?}"
+    );
+    assert!(
+        !holds(&in_first, "/configmaps/default/elsewhere"),
+        "{in_first:?}"
+    );
+    assert!(holds(&in_first, "/secrets/default/here"), "{in_first:?}");
+    assert!(!holds(&in_second, "/secrets/default/here"), "{in_second:?}");
+
+    let planes = home.api::<TenantControlPlane>();
+    planes
+        .delete("blue", &DeleteParams::default())
+        .await
+        .unwrap();
+    wait_until_gone(&planes, "blue").await;
+    for etcd in [&first, &second] {
+        let left = keys(etcd).await;
+        assert!(!left.iter().any(|key| key.contains("default/")), "{left:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_second_store_with_another_authority_is_refused_in_words() {
+    let (server, etcd) = (crate::server().await, TlsEtcd::start().await.unwrap());
+    let other = TlsEtcd::start().await.unwrap();
+    let home = server.namespace("tenants").await;
+    let _steward = stage::steward(&server);
+    stage::store(&server, "default", &etcd).await;
+    home.apply_yaml(&stage::control_plane("blue", WISH)).await;
+    stage::refused(&home, "blue", "StoreReady", "StoreNotFound").await;
+    stage::store(&server, "second", &other).await;
+    let message = stage::refused(&home, "blue", "StoreReady", "AuthoritiesDiffer").await;
+    assert!(message.contains("with one certificate"), "{message}");
+}
