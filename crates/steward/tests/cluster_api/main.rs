@@ -1,0 +1,13 @@
+//! The real Cluster API over real control planes: its core manager with webhooks and managed topologies, and
+//! `clusterctl move` between two management clusters.
+
+#![allow(
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test fails where it stands"
+)]
+
+mod managers;
+mod moving;
+mod stage;
