@@ -39,7 +39,7 @@ pub(super) fn tenant(
     owner: OwnerReference,
     live: Option<&TenantControlPlane>,
 ) -> TenantControlPlane {
-    let place = place(&plane.spec.settings, &owner.uid, live);
+    let data = place(&plane.spec.settings, &owner.uid, live);
     let mut annotations = annotations(plane);
     annotations.insert(names::WORKED_ON_FOR.to_owned(), owner.uid.clone());
     let mut labels = plane.labels().clone();
@@ -57,9 +57,9 @@ pub(super) fn tenant(
         },
         spec: TenantControlPlaneSpec {
             write_permissions: None,
-            data_store: place.store,
-            data_store_schema: place.schema,
-            data_store_username: place.user,
+            data_store: data.store,
+            data_store_schema: data.schema,
+            data_store_username: data.user,
             data_store_overrides: Vec::new(),
             control_plane: ControlPlane {
                 deployment: deployment(settings, spec.replicas),

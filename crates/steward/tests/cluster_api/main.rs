@@ -10,4 +10,11 @@
 
 mod managers;
 mod moving;
+#[path = "../store/raw.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the tests of stores use more of it, from another place"
+)]
+mod raw;
 mod stage;

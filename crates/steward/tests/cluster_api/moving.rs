@@ -7,7 +7,7 @@ use butler_api::{controlplane::StewardControlPlane, steward::TenantControlPlane}
 use butler_runtime::task::Task;
 use butler_testkit::{
     Namespace, PodOptions, Pods, Server, cluster_api::clusterctl, etcd::TlsEtcd, wait_for,
-    wait_until_gone,
+    wait_for_condition, wait_until_gone,
 };
 use k8s_openapi::{
     api::{
@@ -18,11 +18,14 @@ use k8s_openapi::{
 };
 use kube::{
     Api, ResourceExt,
-    api::{ListParams, Patch, PatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 
-use crate::stage::{self, SOON};
+use crate::{
+    raw,
+    stage::{self, SOON},
+};
 
 /// One management cluster.
 struct Side {
@@ -58,12 +61,12 @@ async fn play_core(home: &Namespace, name: &str) {
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": name,
         "uid": made.metadata.uid, "controller": true, "blockOwnerDeletion": true,
     });
-    let owned = Patch::Merge(json!({"metadata": {"ownerReferences": [owner]}}));
+    let belongs = Patch::Merge(json!({"metadata": {"ownerReferences": [owner]}}));
     let params = PatchParams::default();
     let planes = home.api::<StewardControlPlane>();
-    planes.patch(name, &params, &owned).await.unwrap();
+    planes.patch(name, &params, &belongs).await.unwrap();
     let local = home.api::<butler_api::infrastructure::LocalCluster>();
-    local.patch(name, &params, &owned).await.unwrap();
+    local.patch(name, &params, &belongs).await.unwrap();
     let condition = json!({
         "type": "ControlPlaneInitialized", "status": "True", "reason": "Initialized", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -125,18 +128,8 @@ async fn no_key_is_made_anew_and_nothing_is_touched_before_all_of_it_is_there() 
     let etcd = TlsEtcd::start().await.unwrap();
     let (source, target) = (side(&etcd).await, side(&etcd).await);
     let home = source.server.namespace("clusters").await;
-    home.apply_yaml(&stage::cluster("sky", "v1.35.4")).await;
-    play_core(&home, "sky").await;
-    give_address(&home.api(), "sky").await;
+    let before = Box::pin(prepared(&home)).await;
     let written = home.api::<Secret>();
-    wait_for(&written, "sky-kubeconfig", "the Secrets", SOON, |_| true).await;
-    let planes = home.api::<TenantControlPlane>();
-    let what = "the place of its data";
-    let before = wait_for(&planes, "sky", what, SOON, |plane| {
-        plane.spec.data_store.is_some()
-    })
-    .await;
-    wait_for(&home.api::<Deployment>(), "sky", "the pods", SOON, |_| true).await;
     let keys = secrets(&written).await;
     assert!(keys.len() >= 10, "{:?}", keys.keys());
 
@@ -171,9 +164,9 @@ async fn no_key_is_made_anew_and_nothing_is_touched_before_all_of_it_is_there() 
 
     // A field that leaves the plan leaves the copy: it is not the mover's any more.
     let less = Patch::Merge(json!({"spec": {"addons": null}}));
-    let copies: Api<StewardControlPlane> = there(&target, &home);
+    let controls: Api<StewardControlPlane> = there(&target, &home);
     let params = PatchParams::default();
-    copies.patch("sky", &params, &less).await.unwrap();
+    controls.patch("sky", &params, &less).await.unwrap();
     let what = "no addons";
     let plain = wait_for(&moved, "sky", what, SOON, |plane| {
         plane.spec.addons.is_none()
@@ -188,6 +181,81 @@ async fn no_key_is_made_anew_and_nothing_is_touched_before_all_of_it_is_there() 
     wait_until_gone(&home.api::<Service>(), "sky").await;
     let left = secrets(&written).await;
     assert!(left.is_empty(), "{:?}", left.keys());
+}
+
+/// A Cluster `sky` whose control plane has its keys and its place in the store; nothing runs.
+async fn prepared(home: &Namespace) -> TenantControlPlane {
+    home.apply_yaml(&stage::cluster("sky", "v1.35.4")).await;
+    play_core(home, "sky").await;
+    give_address(&home.api(), "sky").await;
+    let (secrets, what) = (home.api::<Secret>(), "the Secrets");
+    wait_for(&secrets, "sky-kubeconfig", what, SOON, |_| true).await;
+    let (planes, what) = (home.api(), "the place of its data");
+    let plane = wait_for(&planes, "sky", what, SOON, |plane: &TenantControlPlane| {
+        plane.spec.data_store.is_some()
+    })
+    .await;
+    wait_for(&home.api::<Deployment>(), "sky", "the pods", SOON, |_| true).await;
+    plane
+}
+
+#[tokio::test]
+async fn the_side_that_lets_go_removes_no_data_and_a_deletion_does() {
+    let etcd = TlsEtcd::start().await.unwrap();
+    let side = side(&etcd).await;
+    let home = side.server.namespace("clusters").await;
+    let schema = Box::pin(prepared(&home))
+        .await
+        .spec
+        .data_store_schema
+        .unwrap();
+    let root = raw::User::connect(&etcd.endpoint(), etcd.authority().0, etcd.client("root"));
+    let (first, last) = (format!("/{schema}/"), format!("/{schema}0"));
+    let keys = async || {
+        let found = root.range(first.as_bytes(), last.as_bytes()).await;
+        found.unwrap().len()
+    };
+    root.put(format!("{first}registry/kept"), b"data")
+        .await
+        .unwrap();
+
+    let planes = home.api::<TenantControlPlane>();
+    let controls = home.api::<StewardControlPlane>();
+    let params = PatchParams::default();
+    let pause = |paused: bool| Patch::Merge(json!({"spec": {"paused": paused}}));
+    let clusters = stage::clusters(&home);
+    clusters.patch("sky", &params, &pause(true)).await.unwrap();
+    wait_for_condition(&controls, "sky", "Paused", "True").await;
+    // The worst moment of a move: the annotation that held it is replaced, and the finalizer is still there.
+    let leave = json!({"metadata": {"annotations": {
+        "clusterctl.cluster.x-k8s.io/delete-for-move": "",
+        "provider.steward.butlerlabs.dev/worked-on-for": null,
+    }}});
+    planes
+        .patch("sky", &params, &Patch::Merge(&leave))
+        .await
+        .unwrap();
+    planes
+        .delete("sky", &DeleteParams::default())
+        .await
+        .unwrap();
+    wait_until_gone(&planes, "sky").await;
+    assert_eq!(keys().await, 1);
+
+    // The same object, made again from its Cluster, finds its data; and a real end removes it.
+    clusters.patch("sky", &params, &pause(false)).await.unwrap();
+    let what = "the control plane again, with its place";
+    let again = wait_for(&planes, "sky", what, SOON, |plane| {
+        plane.spec.data_store.is_some()
+    })
+    .await;
+    assert_eq!(again.spec.data_store_schema, Some(schema));
+    controls
+        .delete("sky", &DeleteParams::default())
+        .await
+        .unwrap();
+    wait_until_gone(&controls, "sky").await;
+    assert_eq!(keys().await, 0);
 }
 
 #[tokio::test]

@@ -83,8 +83,8 @@ async fn all_resources_api_version_the_contracts_label_names_a_version_that_is_s
         assert_eq!(found["spec"]["group"], GROUP);
         let label = &found["metadata"]["labels"]["cluster.x-k8s.io/v1beta2"];
         let versions = found["spec"]["versions"].as_array().unwrap();
-        let mut served = versions.iter().filter(|version| version["served"] == true);
-        assert!(served.any(|version| version["name"] == *label), "{label}");
+        let named = |version: &Value| version["served"] == true && version["name"] == *label;
+        assert!(versions.iter().any(named), "{label}");
     }
 }
 
