@@ -10,6 +10,8 @@ use k8s_openapi::{
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
+use crate::capi::SECRET_TYPE;
+
 /// Label: whose objects these are; the value is `steward`.
 pub const PROJECT: &str = "steward.butlerlabs.dev/project";
 /// Label: the control plane that an object belongs to.
@@ -204,7 +206,12 @@ impl Content {
             kind.lifecycle()
                 .map(|value| (LIFECYCLE.to_owned(), value.to_owned())),
         );
-        self.named(kind.name(&tenant.name), &tenant.namespace, labels)
+        let mut secret = self.named(kind.name(&tenant.name), &tenant.namespace, labels);
+        if kind == SecretKind::Ca {
+            // Where the control plane is called like its Cluster, this is the Secret that Cluster API looks for.
+            secret.type_ = Some(SECRET_TYPE.to_owned());
+        }
+        secret
     }
 
     pub(crate) fn named(

@@ -31,6 +31,11 @@ pub const CHECKSUM: &str = "steward.butlerlabs.dev/checksum";
 pub const KUBECONFIG_SECRET_KEY: &str = "steward.butlerlabs.dev/kubeconfig-secret-key";
 /// Annotation: its presence ends the wait for a store that cannot be reached when the object is deleted.
 pub const FORCE_DELETE: &str = "steward.butlerlabs.dev/force-delete";
+/// Annotation of a control plane that a `StewardControlPlane` owns: the UID of the owner it is worked on for, see
+/// [`crate::provider`].
+pub const WORKED_ON_FOR: &str = "provider.steward.butlerlabs.dev/worked-on-for";
+/// Annotation of Cluster API's command line: the object goes only here, its copy lives on in another cluster.
+pub const DELETE_FOR_MOVE: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
 /// Annotation of a Secret: empty asks for renewal, and the time of it takes its place.
 pub const ROTATE: &str = "certs.steward.butlerlabs.dev/rotate";
 /// Annotation of a control plane: each new word asks for one new key for encryption at rest.

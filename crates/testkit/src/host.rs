@@ -258,7 +258,7 @@ impl Boot {
 }
 
 /// Asks again and again until the answer is good, the component has ended, or patience has.
-async fn until<T>(
+pub(crate) async fn until<T>(
     guardian: &Guardian,
     component: &'static str,
     what: &str,
@@ -325,7 +325,7 @@ fn write_files(folder: &Path, port: u16) -> Result<(), Error> {
     Ok(())
 }
 
-fn free_port() -> Result<u16, Error> {
+pub(crate) fn free_port() -> Result<u16, Error> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(Error::Port)?;
     Ok(listener.local_addr().map_err(Error::Port)?.port())
 }

@@ -34,6 +34,7 @@
 
 pub mod audit;
 mod binaries;
+pub mod cluster_api;
 mod components;
 mod definitions;
 mod ended;

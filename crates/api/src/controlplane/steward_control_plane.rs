@@ -23,6 +23,8 @@ use crate::{
     category = "cluster-api",
     category = "steward",
     label("cluster.x-k8s.io/v1beta2", "v1alpha1"),
+    label("cluster.x-k8s.io/provider", "control-plane-steward"),
+    label("clusterctl.cluster.x-k8s.io", ""),
     namespaced,
     status = "StewardControlPlaneStatus",
     derive = "Default",

@@ -20,6 +20,8 @@ use crate::cel;
     category = "butler",
     category = "cluster-api",
     label("cluster.x-k8s.io/v1beta2", "v1alpha1"),
+    label("cluster.x-k8s.io/provider", "infrastructure-butler-local"),
+    label("clusterctl.cluster.x-k8s.io", ""),
     namespaced,
     status = "LocalClusterStatus",
     derive = "Default",

@@ -16,6 +16,8 @@ use super::{contract::TemplateMetadata, local_cluster::LocalClusterSpec};
     category = "butler",
     category = "cluster-api",
     label("cluster.x-k8s.io/v1beta2", "v1alpha1"),
+    label("cluster.x-k8s.io/provider", "infrastructure-butler-local"),
+    label("clusterctl.cluster.x-k8s.io", ""),
     namespaced,
     derive = "Default",
     derive = "PartialEq",

@@ -18,6 +18,8 @@ use crate::{cel, schema, steward::tenant_control_plane::kubernetes::AddressType}
     category = "butler",
     category = "cluster-api",
     label("cluster.x-k8s.io/v1beta2", "v1alpha1"),
+    label("cluster.x-k8s.io/provider", "infrastructure-butler-local"),
+    label("clusterctl.cluster.x-k8s.io", ""),
     namespaced,
     status = "LocalMachineStatus",
     derive = "Default",

@@ -161,6 +161,10 @@ pub(super) async fn ensure(
         secret.metadata.owner_references = Some(vec![owner.clone()]);
         let name = secret.name_any();
         let live = held.iter().find(|held| held.name_any() == name);
+        if let Some(live) = live {
+            // The type of a Secret can never be changed; that of one which was adopted may be another.
+            secret.type_.clone_from(&live.type_);
+        }
         // Keys are made from what was read: an old view must not replace an authority that is in use.
         match live {
             None => applier.create(&secret).await?,

@@ -79,6 +79,15 @@ impl Controller {
         }
     }
 
+    /// A control plane that was moved: its copy elsewhere has the keys and the data now, so nothing is removed here.
+    pub(super) async fn let_go(&self, raw: &TenantControlPlane) -> Result<Wake, Error> {
+        self.tenants.forget(&raw.uid().unwrap_or_default());
+        if raw.metadata.deletion_timestamp.is_some() && finalizers::has(raw, names::FINALIZER) {
+            return self.release(raw).await;
+        }
+        Ok(Wake::OnChange)
+    }
+
     async fn release(&self, raw: &TenantControlPlane) -> Result<Wake, Error> {
         finalizers::remove(&self.api(raw), raw, names::FINALIZER).await?;
         Ok(Wake::OnChange)

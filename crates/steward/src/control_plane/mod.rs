@@ -47,6 +47,7 @@ use crate::{
     endpoint::Endpoint,
     metering::Figures,
     names,
+    provider::custody,
     spec::{ControlPlane, validate},
     store,
 };
@@ -312,11 +313,14 @@ impl Reconciler for Controller {
     const NAME: &'static str = "tenantcontrolplane";
 
     async fn reconcile(&self, raw: Arc<TenantControlPlane>) -> Result<Wake, Error> {
+        if custody::is_leaving(&*raw) {
+            return self.let_go(&raw).await;
+        }
         if raw.metadata.deletion_timestamp.is_some() {
             // Rare, and large: it would make every pass as large.
             return Box::pin(self.end(&raw)).await;
         }
-        if raw.annotations().contains_key(names::PAUSED) {
+        if raw.annotations().contains_key(names::PAUSED) || !custody::is_ours(&raw) {
             return Ok(Wake::OnChange);
         }
         if !finalizers::has(&*raw, names::FINALIZER) {

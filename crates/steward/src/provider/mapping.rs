@@ -25,16 +25,23 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{ResourceExt, core::ObjectMeta};
 
 use super::cluster::{Cluster, ClusterNetwork, GROUP};
+use crate::names;
 
 /// What kubectl remembers in an annotation is about the object it was applied to.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The hosted control plane that a Cluster's control plane becomes: same name, same namespace, owned by it.
+///
+/// `live` is the one that stands, if any: where its data is was decided when it was made.
 pub(super) fn tenant(
     plane: &StewardControlPlane,
     cluster: &Cluster,
     owner: OwnerReference,
+    live: Option<&TenantControlPlane>,
 ) -> TenantControlPlane {
+    let data = place(&plane.spec.settings, &owner.uid, live);
+    let mut annotations = annotations(plane);
+    annotations.insert(names::WORKED_ON_FOR.to_owned(), owner.uid.clone());
     let mut labels = plane.labels().clone();
     labels.insert(CLUSTER_NAME.to_owned(), cluster.name_any());
     let spec = &plane.spec;
@@ -44,15 +51,15 @@ pub(super) fn tenant(
             name: plane.metadata.name.clone(),
             namespace: plane.metadata.namespace.clone(),
             labels: Some(labels),
-            annotations: Some(annotations(plane)),
+            annotations: Some(annotations),
             owner_references: Some(vec![owner]),
             ..ObjectMeta::default()
         },
         spec: TenantControlPlaneSpec {
             write_permissions: None,
-            data_store: settings.data_store_name.clone(),
-            data_store_schema: settings.data_store_schema.clone(),
-            data_store_username: settings.data_store_username.clone(),
+            data_store: data.store,
+            data_store_schema: data.schema,
+            data_store_username: data.user,
             data_store_overrides: Vec::new(),
             control_plane: ControlPlane {
                 deployment: deployment(settings, spec.replicas),
@@ -68,12 +75,42 @@ pub(super) fn tenant(
     }
 }
 
+/// Where a control plane has its data.
+struct Place {
+    store: Option<String>,
+    schema: Option<String>,
+    user: Option<String>,
+}
+
+/// Written into the spec: after a move to another management cluster nothing else says where the data is. UIDs are new
+/// there, no status is copied, and its default store may be another.
+fn place(settings: &ControlPlaneSettings, uid: &str, live: Option<&TenantControlPlane>) -> Place {
+    let asked = |name: &Option<String>| name.clone().or_else(|| Some(format!("steward-{uid}")));
+    let status = live.and_then(|live| live.status.as_ref());
+    let storage = status.and_then(|status| status.storage.as_ref());
+    let held = live.and_then(|live| live.spec.data_store.clone());
+    let recorded = || storage.and_then(|storage| storage.data_store_name.clone());
+    let store = settings.data_store_name.clone();
+    Place {
+        store: store.or(held).or_else(recorded),
+        // Fixed when it was made, also where it was left out then.
+        schema: match live {
+            Some(live) => live.spec.data_store_schema.clone(),
+            None => asked(&settings.data_store_schema),
+        },
+        user: match live {
+            Some(live) => live.spec.data_store_username.clone(),
+            None => asked(&settings.data_store_username),
+        },
+    }
+}
+
 /// Annotations of the control plane go along, but not those that others keep about the object itself.
 fn annotations(plane: &StewardControlPlane) -> BTreeMap<String, String> {
     let travels = |key: &str| {
         let domain = key.split_once('/').map_or("", |(domain, _)| domain);
         let of_cluster_api = domain == GROUP || domain.ends_with(&format!(".{GROUP}"));
-        !of_cluster_api && key != LAST_APPLIED && key != PLAN_HASH
+        !of_cluster_api && ![LAST_APPLIED, PLAN_HASH, names::WORKED_ON_FOR].contains(&key)
     };
     let held = plane.annotations().iter().filter(|(key, _)| travels(key));
     held.map(|(key, value)| (key.clone(), value.clone()))

@@ -2,9 +2,12 @@
 //!
 //! It becomes a `TenantControlPlane` of the same name; what that reports is handed on in the contract's terms: the
 //! address, the two Secrets, initialization, version and replicas. Nothing here knows how a control plane is run.
+//! While its Cluster is paused, or after it was moved here, the `TenantControlPlane` stands still, see `custody`.
 
 mod address;
 mod cluster;
+pub(crate) mod custody;
+mod holding;
 mod inform;
 pub(crate) mod infrastructure;
 mod mapping;
@@ -137,7 +140,10 @@ impl Controller {
                 return Ok(Wake::OnChange);
             }
         }
-        let planned = mapping::tenant(raw, cluster, owner.clone());
+        if let Some(live) = tenant.as_deref().filter(|live| !custody::is_ours(live)) {
+            self.take_over(live).await?;
+        }
+        let planned = mapping::tenant(raw, cluster, owner.clone(), tenant.as_deref());
         self.applier.apply(&planned, tenant.as_deref()).await?;
         let Some((endpoint, tenant)) = endpoint(tenant) else {
             let message = "waits for the address of the API server";
@@ -276,7 +282,12 @@ impl Reconciler for Controller {
         let namespace = raw.namespace();
         let cluster =
             cluster::owner(&raw).and_then(|name| self.clusters.get(namespace.as_deref(), name));
+        if custody::is_leaving(&*raw) {
+            return Ok(Wake::OnChange);
+        }
         if let Some(reason) = cluster::pause(&raw, cluster.as_deref()) {
+            // First this: whoever reads that it is paused may rely on it.
+            self.hold(&raw).await?;
             let next = report::paused(&raw, reason, self.clock.now());
             status::report(&self.applier, &*raw, raw.status.as_ref(), &next).await?;
             return Ok(Wake::OnChange);

@@ -16,6 +16,10 @@ use jiff::Timestamp;
 const AVAILABLE: &str = "Available";
 const READY: &str = "Ready";
 const PAUSED: &str = "Paused";
+const ROLLING_OUT: &str = "RollingOut";
+const SCALING_UP: &str = "ScalingUp";
+const SCALING_DOWN: &str = "ScalingDown";
+const DELETING: &str = "Deleting";
 /// Whether the infrastructure cluster knows the address.
 pub(super) const INFRASTRUCTURE: &str = "InfrastructureClusterPatched";
 
@@ -58,6 +62,7 @@ pub(super) fn status(
         },
     };
     let mut verdicts = verdicts(plane, tenant, version.status, &findings);
+    verdicts.extend(changes(plane, version.status, &deployment));
     verdicts.extend(findings.infrastructure);
     let generation = plane.metadata.generation;
     StewardControlPlaneStatus {
@@ -162,6 +167,43 @@ fn verdicts(
     vec![ready, available, unpaused]
 }
 
+/// What is going on, in the words that Cluster API sums up over a Cluster.
+fn changes(
+    plane: &StewardControlPlane,
+    state: Option<State>,
+    pods: &DeploymentStatus,
+) -> [Verdict; 4] {
+    let count = pods.replicas.unwrap_or(0);
+    let current = pods.updated_replicas.unwrap_or(0);
+    let wanted = plane.spec.replicas;
+    let rolling = if state == Some(State::Upgrading) || current < count {
+        let message = format!("{current} of {count} replicas are up to date");
+        Verdict::yes(ROLLING_OUT, "RollingOut", message)
+    } else {
+        Verdict::no(ROLLING_OUT, "NotRollingOut", "all replicas are up to date")
+    };
+    let steady = format!("there are {count} replicas");
+    let up = if count < wanted {
+        let message = format!("from {count} to {wanted} replicas");
+        Verdict::yes(SCALING_UP, "ScalingUp", message)
+    } else {
+        Verdict::no(SCALING_UP, "NotScalingUp", steady.clone())
+    };
+    // While pods are replaced there is one more than wanted for a while.
+    let down = if count > wanted && current == count {
+        let message = format!("from {count} to {wanted} replicas");
+        Verdict::yes(SCALING_DOWN, "ScalingDown", message)
+    } else {
+        Verdict::no(SCALING_DOWN, "NotScalingDown", steady)
+    };
+    let deleting = if plane.metadata.deletion_timestamp.is_some() {
+        Verdict::yes(DELETING, "Deleting", "it was asked for")
+    } else {
+        Verdict::no(DELETING, "NotDeleting", "nobody asked for it")
+    };
+    [rolling, up, down, deleting]
+}
+
 /// What the hosted control plane says about it.
 fn why_not(tenant: Option<&TenantControlPlane>) -> String {
     let status = tenant.and_then(|tenant| tenant.status.as_ref());
@@ -238,6 +280,23 @@ mod tests {
             .find(|held| held.type_ == AVAILABLE);
         assert_eq!(available.unwrap().reason, "Sleeping");
         assert_eq!(status.unavailable_replicas, Some(0));
+    }
+
+    #[test]
+    fn growing_shrinking_and_replacing_are_told_apart() {
+        let told = |wanted, count: i32, current: i32| {
+            let pods = DeploymentStatus {
+                replicas: Some(count),
+                updated_replicas: Some(current),
+                ..DeploymentStatus::default()
+            };
+            let [rolling, up, down, _] = changes(&plane(wanted), Some(State::Ready), &pods);
+            [rolling, up, down].map(|verdict| verdict.status == conditions::Truth::True)
+        };
+        assert_eq!(told(2, 2, 2), [false, false, false]);
+        assert_eq!(told(3, 2, 2), [false, true, false]);
+        assert_eq!(told(1, 2, 2), [false, false, true]);
+        assert_eq!(told(2, 3, 1), [true, false, false], "one more meanwhile");
     }
 
     #[test]

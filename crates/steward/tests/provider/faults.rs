@@ -4,6 +4,7 @@ use butler_api::{controlplane::StewardControlPlane, steward::TenantControlPlane}
 use butler_testkit::{
     Scenario, World, at_every_write,
     faults::{Fault, Refusal},
+    wait_for_condition,
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -157,6 +158,89 @@ impl Scenario for Ending {
 
     fn parallel(&self) -> usize {
         1
+    }
+}
+
+/// A Cluster is paused or, with a change that came meanwhile, let go on.
+struct Pausing {
+    /// Whether it begins paused.
+    resumes: bool,
+}
+
+impl Scenario for Pausing {
+    async fn set_up(&self, world: &World) {
+        let _steward = stage::steward(world.server());
+        Making.set_up(world).await;
+        Making.user(world).await;
+        let home = world.namespace();
+        stage::initialized(home, "blue").await;
+        if self.resumes {
+            stage::pause(home, "sky", true).await;
+            let planes = home.api::<StewardControlPlane>();
+            wait_for_condition(&planes, "blue", "Paused", "True").await;
+            stage::change(home, "blue", &json!({"spec": {"replicas": 3}})).await;
+        }
+    }
+
+    async fn controller(&self, client: Client, _: &World) {
+        stage::work(client).await;
+    }
+
+    async fn user(&self, world: &World) {
+        stage::pause(world.namespace(), "sky", !self.resumes).await;
+    }
+
+    async fn settled(&self, world: &World) -> Result<(), String> {
+        let home = world.namespace();
+        let plane: StewardControlPlane = home.get("blue").await;
+        let tenant: TenantControlPlane = home.get("blue").await;
+        let conditions = plane.status.clone().unwrap_or_default().conditions;
+        let held = conditions.iter().find(|held| held.type_ == "Paused");
+        let said = held.is_some_and(|held| {
+            let status = if self.resumes { "False" } else { "True" };
+            held.status == status && held.observed_generation == plane.metadata.generation
+        });
+        let wanted = if self.resumes {
+            (plane.uid(), 3)
+        } else {
+            (Some("paused".to_owned()), 2)
+        };
+        let worked_on_for = "provider.steward.butlerlabs.dev/worked-on-for";
+        let found = (
+            tenant.annotations().get(worked_on_for).cloned(),
+            tenant.spec.control_plane.deployment.replicas,
+        );
+        if said && found == wanted {
+            Ok(())
+        } else {
+            Err(format!("{found:?} {conditions:?}"))
+        }
+    }
+
+    fn kinds(&self) -> Vec<(&'static str, &'static str)> {
+        Making.kinds()
+    }
+
+    fn simplify(&self, object: &mut Value) {
+        Making.simplify(object);
+    }
+
+    fn faults(&self) -> Vec<Fault> {
+        Making.faults()
+    }
+
+    fn parallel(&self) -> usize {
+        1
+    }
+}
+
+#[tokio::test]
+async fn a_clusters_control_plane_stands_still_and_goes_on_whatever_goes_wrong() {
+    let server = stage::server().await;
+    for resumes in [false, true] {
+        let summary = at_every_write(&server, &Pausing { resumes }).await;
+        println!("{summary:?}");
+        assert!(summary.writes >= 2, "{summary:?}");
     }
 }
 

@@ -7,8 +7,8 @@
     reason = "a test fails where it stands"
 )]
 
-mod contract;
 mod faults;
+mod rules;
 mod stage;
 
 use butler_api::{controlplane::StewardControlPlane, steward::TenantControlPlane};
@@ -38,16 +38,6 @@ async fn replicas_reach(home: &Namespace, name: &str, wanted: i32) {
 fn text(secret: &Secret, key: &str) -> String {
     let data = secret.data.as_ref().unwrap();
     String::from_utf8(data[key].0.clone()).unwrap()
-}
-
-async fn pause(home: &Namespace, name: &str, paused: bool) {
-    let patch = json!({"spec": {"paused": paused}});
-    let params = PatchParams::default();
-    let clusters = stage::clusters(home);
-    clusters
-        .patch(name, &params, &Patch::Merge(&patch))
-        .await
-        .unwrap();
 }
 
 #[tokio::test]
@@ -184,7 +174,7 @@ async fn a_paused_cluster_stops_everything_and_deletion_ends_in_order() {
     stage::initialized(&home, "blue").await;
 
     let planes = home.api::<StewardControlPlane>();
-    pause(&home, "sky", true).await;
+    stage::pause(&home, "sky", true).await;
     wait_for_condition(&planes, "blue", "Paused", "True").await;
     let mark = server.mark().await;
     stage::change(&home, "blue", &json!({"spec": {"replicas": 3}})).await;
@@ -198,7 +188,7 @@ async fn a_paused_cluster_stops_everything_and_deletion_ends_in_order() {
         writes.only(|write| write.name() == "blue" && write.subresource() != "status");
     assert_eq!(carried_out.count(), 0, "{carried_out}");
 
-    pause(&home, "sky", false).await;
+    stage::pause(&home, "sky", false).await;
     replicas_reach(&home, "blue", 3).await;
     wait_for_condition(&planes, "blue", "Paused", "False").await;
 

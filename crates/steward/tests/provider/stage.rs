@@ -1,5 +1,7 @@
 //! A management API server with Cluster API's kinds, Steward, and somebody who plays the rest.
 
+use std::{path::PathBuf, sync::OnceLock, thread};
+
 use butler_api::{controlplane::StewardControlPlane, steward::TenantControlPlane};
 use butler_runtime::{
     clock::SystemClock,
@@ -46,6 +48,27 @@ pub(crate) async fn work(client: Client) {
 /// Steward until dropped.
 pub(crate) fn steward(server: &Server) -> Task {
     task::spawn("steward", work(server.client_called(AGENT)))
+}
+
+/// One server with one Steward for all tests that keep to their namespace.
+pub(crate) fn shared() -> Server {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        // Every test has a runtime of its own, which ends with it.
+        thread::spawn(move || {
+            let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
+            runtime.block_on(async {
+                let server = Box::pin(server()).await;
+                let _ = sender.send(server.folder().to_owned());
+                work(server.client_called(AGENT)).await;
+            });
+        });
+        receiver
+            .recv()
+            .expect("the server's thread tells where it is")
+    });
+    Server::connect(folder).expect("the server is there")
 }
 
 /// Objects of a kind that is known by name only.
@@ -130,6 +153,15 @@ pub(crate) async fn tenant(home: &Namespace, name: &str) -> TenantControlPlane {
     .await
 }
 
+/// A Cluster `sky` whose control plane `blue` serves.
+pub(crate) async fn serving(home: &Namespace) -> StewardControlPlane {
+    let owner = cluster(home, "sky", "blue").await;
+    control_plane(home, "blue", &owner).await;
+    tenant(home, "blue").await;
+    serve(home, "blue", "10.0.0.7:40443").await;
+    initialized(home, "blue").await
+}
+
 /// What the controller of hosted control planes leaves behind: Secrets, then a status.
 pub(crate) async fn serve(home: &Namespace, name: &str, endpoint: &str) {
     secrets(home, name, "kubeconfig one").await;
@@ -164,12 +196,51 @@ pub(crate) async fn state(home: &Namespace, name: &str, endpoint: &str, state: &
             },
         },
     }});
+    report(home, name, &status).await;
+}
+
+/// Changes the status of a hosted control plane.
+pub(crate) async fn report(home: &Namespace, name: &str, patch: &Value) {
     let tenants = home.api::<TenantControlPlane>();
     let params = PatchParams::default();
     tenants
-        .patch_status(name, &params, &Patch::Merge(&status))
+        .patch_status(name, &params, &Patch::Merge(patch))
         .await
         .expect("the status is taken");
+}
+
+/// Waits until the control plane is as expected, seen as JSON.
+pub(crate) async fn until(
+    home: &Namespace,
+    name: &str,
+    what: &str,
+    done: impl Fn(&Value) -> bool,
+) -> Value {
+    let planes = home.api::<StewardControlPlane>();
+    let json = |plane: &StewardControlPlane| serde_json::to_value(plane).unwrap_or_default();
+    let found = wait_for(&planes, name, what, PATIENCE, |plane| done(&json(plane))).await;
+    json(&found)
+}
+
+/// Waits until the hosted control plane is as expected.
+pub(crate) async fn tenant_until(
+    home: &Namespace,
+    name: &str,
+    what: &str,
+    done: impl Fn(&TenantControlPlane) -> bool,
+) -> TenantControlPlane {
+    let tenants = home.api::<TenantControlPlane>();
+    wait_for(&tenants, name, what, PATIENCE, done).await
+}
+
+/// Pauses a Cluster, or lets it go on.
+pub(crate) async fn pause(home: &Namespace, name: &str, paused: bool) {
+    let patch = json!({"spec": {"paused": paused}});
+    let params = PatchParams::default();
+    clusters(home)
+        .patch(name, &params, &Patch::Merge(&patch))
+        .await
+        .expect("the Cluster is patched");
 }
 
 /// Changes a control plane as a person would.

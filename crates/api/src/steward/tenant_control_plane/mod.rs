@@ -32,6 +32,8 @@ pub use status::TenantControlPlaneStatus;
     shortname = "tcp",
     category = "butler",
     category = "steward",
+    label("cluster.x-k8s.io/provider", "control-plane-steward"),
+    label("clusterctl.cluster.x-k8s.io", ""),
     namespaced,
     status = "TenantControlPlaneStatus",
     derive = "Default",

@@ -6,6 +6,14 @@ use serde_json::{Value, json};
 use super::*;
 
 fn mapped(spec: &Value, network: &Value) -> TenantControlPlane {
+    mapped_over(spec, network, None)
+}
+
+fn mapped_over(
+    spec: &Value,
+    network: &Value,
+    live: Option<&TenantControlPlane>,
+) -> TenantControlPlane {
     let plane: StewardControlPlane = serde_json::from_value(json!({
         "apiVersion": "controlplane.cluster.x-k8s.io/v1alpha1",
         "kind": "StewardControlPlane",
@@ -26,7 +34,7 @@ fn mapped(spec: &Value, network: &Value) -> TenantControlPlane {
     let cluster = json!({"metadata": {"name": "sky"}, "spec": {"clusterNetwork": network}});
     let cluster: Cluster = serde_json::from_value(cluster).unwrap();
     let owner = plane.controller_owner_ref(&()).unwrap();
-    tenant(&plane, &cluster, owner)
+    tenant(&plane, &cluster, owner, live)
 }
 
 #[test]
@@ -78,10 +86,39 @@ fn labels_and_annotations_go_along_except_what_others_keep_there() {
         kept,
         [
             "example.com/note",
+            names::WORKED_ON_FOR,
             "steward.butlerlabs.dev/kubeconfig-secret-key"
         ]
     );
+    assert_eq!(plane.annotations()[names::WORKED_ON_FOR], "1");
     assert_eq!(plane.owner_references()[0].kind, "StewardControlPlane");
+}
+
+#[test]
+fn where_the_data_is_stays_in_the_spec_whatever_becomes_of_uids_and_status() {
+    let (spec, network) = (json!({"version": "v1.35.4"}), json!({}));
+    let first = mapped(&spec, &network);
+    assert_eq!(first.spec.data_store, None, "the platform decides");
+    assert_eq!(first.spec.data_store_schema.as_deref(), Some("steward-1"));
+    assert_eq!(first.spec.data_store_username.as_deref(), Some("steward-1"));
+
+    let mut live = first;
+    live.spec.data_store_schema = Some("steward-elsewhere".to_owned());
+    live.spec.data_store_username = None;
+    live.status = serde_json::from_value(json!({"storage": {"dataStoreName": "default"}})).unwrap();
+    let next = mapped_over(&spec, &network, Some(&live)).spec;
+    assert_eq!(next.data_store.as_deref(), Some("default"));
+    assert_eq!(next.data_store_schema.as_deref(), Some("steward-elsewhere"));
+    assert_eq!(next.data_store_username, None, "it can never be added");
+
+    live.spec.data_store = Some("default".to_owned());
+    let other = json!({"version": "v1.35.4", "dataStoreName": "fast"});
+    let next = mapped_over(&other, &network, Some(&live)).spec;
+    assert_eq!(
+        next.data_store.as_deref(),
+        Some("fast"),
+        "it may be changed"
+    );
 }
 
 #[test]
