@@ -6,7 +6,7 @@ use butler_api::infrastructure::LocalCluster;
 use butler_runtime::{
     clock::SystemClock,
     endpoints::Readiness,
-    metrics::{Metrics, ReconcileMetrics},
+    metrics::Metrics,
     task::{self, Task},
 };
 use butler_steward::{Reach, Settings, Surroundings};
@@ -37,16 +37,17 @@ pub(crate) async fn server() -> Server {
 pub(crate) async fn steward(server: &Server, etcd: &TlsEtcd) -> Task {
     let store = etcd.data_store("default");
     server.apply_yaml(&store.to_string()).await;
-    let surroundings = Surroundings {
-        clock: SystemClock::shared(),
-        reconciles: ReconcileMetrics::new(&Metrics::default()),
-        readiness: Readiness::default(),
-        settings: Settings {
-            default_store: "default".to_owned(),
-            management_domain: "cluster.local".to_owned(),
-            reach: Reach::Endpoint,
-        },
+    let settings = Settings {
+        default_store: "default".to_owned(),
+        management_domain: "cluster.local".to_owned(),
+        reach: Reach::Endpoint,
     };
+    let surroundings = Surroundings::new(
+        SystemClock::shared(),
+        &Metrics::default(),
+        Readiness::default(),
+        settings,
+    );
     let work = butler_steward::run(
         server.client_called(AGENT),
         surroundings,
