@@ -29,12 +29,16 @@ use butler_runtime::{
     endpoints::Readiness,
     events::Events,
     metrics::{Metrics, ReconcileMetrics},
-    task,
+    task::{self, Task},
     watch::{Feed, Watchable},
 };
 pub use control_plane::{Reach, Settings};
 use data_store::{Directory, Inspector};
-use futures::{Stream, StreamExt, channel::mpsc::unbounded, future, stream};
+use futures::{
+    Stream, StreamExt,
+    channel::mpsc::{UnboundedSender, unbounded},
+    future, stream,
+};
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{ConfigMap, Namespace, Secret, Service},
@@ -198,22 +202,8 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
         Arc::clone(&figures),
         pace.look,
     );
-    let inspector = Inspector {
-        client: client.clone(),
-        planes: Arc::clone(&feeds.control_planes),
-        directory: Arc::clone(&directory),
-        events: Events::new(client.clone(), names::STEWARD, Arc::clone(&clock)),
-        pause: pace.look * INSPECTION,
-    };
     let (news, measured) = unbounded();
-    let metering = Metering {
-        feeds: Arc::clone(&feeds),
-        directory: Arc::clone(&directory),
-        figures: Arc::clone(&figures),
-        clock: Arc::clone(&clock),
-        round: pace.round,
-        news,
-    };
+    let _background = background(&client, &clock, &feeds, &directory, &figures, pace, news);
     let of_stores = stream::select(
         data_store::users::changes(&feeds.control_planes),
         data_store::secrets::changes(client.clone(), &feeds.stores),
@@ -236,8 +226,6 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
         settings,
     );
     let _forgetting = task::spawn("forget stores", stores.forget_gone(&feeds.stores));
-    let _inspecting = task::spawn("inspect stores", inspector.run());
-    let _metering = task::spawn("measure tenants", metering.run());
     tokio::join!(
         clusters,
         controller::run(
@@ -271,6 +259,37 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
         ),
     );
     readiness.set(false);
+}
+
+/// Work that no pass waits for: measuring tenants, and putting right what others change in stores.
+fn background(
+    client: &Client,
+    clock: &SharedClock,
+    feeds: &Arc<Feeds>,
+    directory: &Arc<Directory>,
+    figures: &Arc<Figures>,
+    pace: Pace,
+    news: UnboundedSender<ObjectRef<TenantControlPlane>>,
+) -> [Task; 2] {
+    let inspector = Inspector {
+        client: client.clone(),
+        planes: Arc::clone(&feeds.control_planes),
+        directory: Arc::clone(directory),
+        events: Events::new(client.clone(), names::STEWARD, Arc::clone(clock)),
+        pause: pace.look * INSPECTION,
+    };
+    let metering = Metering {
+        feeds: Arc::clone(feeds),
+        directory: Arc::clone(directory),
+        figures: Arc::clone(figures),
+        clock: Arc::clone(clock),
+        round: pace.round,
+        news,
+    };
+    [
+        task::spawn("inspect stores", inspector.run()),
+        task::spawn("measure tenants", metering.run()),
+    ]
 }
 
 /// Control planes to look at because something of theirs changed: their Service, their pods,

@@ -223,15 +223,15 @@ impl TlsEtcd {
         for (name, peer) in &peers {
             let port = free_port()?;
             members.push(Member {
-                name: *name,
+                name,
                 port,
                 arguments: arguments(folder, name, port, peer, &peers),
             });
         }
         let mut etcd = Self {
-            members,
             guardian,
             authority,
+            members,
         };
         for at in 0..count {
             etcd.run(at)?;

@@ -60,7 +60,7 @@ impl Inspector {
         let mut stores = tenants(&self.planes.store().state());
         let mut repaired = 0_usize;
         for tenant in stores.remove(name).unwrap_or_default() {
-            match at_leisure(self.tend(store, &tenant)).await {
+            match at_leisure(Box::pin(self.tend(store, &tenant))).await {
                 Ok(changes) => repaired += usize::from(changes > 0),
                 Err(error) if is_outage(&error) => {
                     tracing::warn!(

@@ -225,7 +225,7 @@ mod tests {
 
     use super::*;
 
-    fn store(spec: Value) -> DataStore {
+    fn store(spec: &Value) -> DataStore {
         serde_json::from_value(json!({
             "apiVersion": "steward.butlerlabs.dev/v1alpha1",
             "kind": "DataStore",
@@ -239,8 +239,8 @@ mod tests {
         json!({"secretReference": {"namespace": "n", "name": "s", "keyPath": key}})
     }
 
-    fn etcd(endpoints: Value, authority: Value) -> DataStore {
-        store(json!({
+    fn etcd(endpoints: &Value, authority: &Value) -> DataStore {
+        store(&json!({
             "driver": "etcd",
             "endpoints": endpoints,
             "tlsConfig": {
@@ -265,43 +265,43 @@ mod tests {
         let none = Secrets::new();
         let table = [
             (
-                store(json!({"driver": "PostgreSQL", "endpoints": here})),
+                store(&json!({"driver": "PostgreSQL", "endpoints": here})),
                 &none,
                 Reason::NotSupported,
                 "driver PostgreSQL",
             ),
             (
-                etcd(json!([]), secret("ca.crt")),
+                etcd(&json!([]), &secret("ca.crt")),
                 &none,
                 Reason::Invalid,
                 "spec.endpoints",
             ),
             (
-                etcd(here.clone(), secret("ca.crt")),
+                etcd(&here, &secret("ca.crt")),
                 &none,
                 Reason::SecretNotFound,
                 r#"key "ca.crt" of Secret n/s"#,
             ),
             (
-                etcd(here.clone(), secret("ca.crt")),
+                etcd(&here, &secret("ca.crt")),
                 &garbage,
                 Reason::Invalid,
                 "spec.tlsConfig.certificateAuthority",
             ),
             (
-                etcd(here.clone(), json!({"content": "&"})),
+                etcd(&here, &json!({"content": "&"})),
                 &garbage,
                 Reason::Invalid,
                 "is not base64",
             ),
             (
-                etcd(here.clone(), json!({})),
+                etcd(&here, &json!({})),
                 &garbage,
                 Reason::Invalid,
                 "neither content nor a Secret",
             ),
             (
-                store(json!({"driver": "etcd", "endpoints": here})),
+                store(&json!({"driver": "etcd", "endpoints": here})),
                 &none,
                 Reason::Invalid,
                 CA,
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_secret_that_is_named_four_times_is_one_reference() {
-        let store = etcd(json!([]), secret("ca.crt"));
+        let store = etcd(&json!([]), &secret("ca.crt"));
         let names: Vec<_> = references(&store).into_iter().collect();
         assert_eq!(names.len(), 1);
         assert_eq!(names[0].name, "s");

@@ -61,7 +61,7 @@ impl Using {
 
 impl Scenario for Using {
     async fn set_up(&self, world: &World) {
-        clear(world).await;
+        Box::pin(clear(world)).await;
     }
 
     async fn controller(&self, client: Client, _: &World) {
@@ -140,7 +140,7 @@ struct Leaving(Using);
 
 impl Scenario for Leaving {
     async fn set_up(&self, world: &World) {
-        clear(world).await;
+        Box::pin(clear(world)).await;
         let _steward = stage::steward(world.server(), FAST);
         self.0.begin(world).await;
         let home = world.namespace();
