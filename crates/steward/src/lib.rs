@@ -248,6 +248,6 @@ fn triggers(
         )
     });
     let small = stream::select(config_maps, budgets);
-    let owned = stream::select(stream::select(deployments, services), small);
-    stream::select(of_store, owned).filter_map(future::ready)
+    let of_objects = stream::select(stream::select(deployments, services), small);
+    stream::select(of_store, of_objects).filter_map(future::ready)
 }

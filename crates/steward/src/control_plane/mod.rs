@@ -20,6 +20,7 @@ mod workload;
 
 use std::{sync::Arc, time::Duration};
 
+use authority::Brought;
 use butler_api::steward::{TenantControlPlane, tenant_control_plane::TenantControlPlaneStatus};
 use butler_pki::SecretKind;
 use butler_runtime::{
@@ -194,21 +195,25 @@ impl Controller {
         const STAGE: &str = "CertificatesReady";
         let owner = raw.controller_owner_ref(&()).ok_or(Error::Identity)?;
         let held = certificates::read(&self.applier, spec).await?;
-        let brought = self.authority(spec, &held).await?;
-        let wanted = brought.authority.map(|authority| {
-            certificates::wanted(raw, spec, endpoint, store, identity.user(), authority)
-        });
-        let Some(wanted) = wanted else {
-            progress.stopped(
-                STAGE,
-                "AuthorityMissing",
-                brought.problem.unwrap_or_default(),
-            );
-            return Ok(None);
+        let (authority, problem) = match self.authority(spec, &held).await? {
+            Brought::Nothing => (None, None),
+            Brought::Usable(authority) => (Some(*authority), None),
+            Brought::Unusable {
+                problem,
+                stands: true,
+            } => (None, Some(problem)),
+            Brought::Unusable {
+                problem,
+                stands: false,
+            } => {
+                progress.stopped(STAGE, "AuthorityMissing", problem);
+                return Ok(None);
+            }
         };
+        let wanted = certificates::wanted(raw, spec, endpoint, store, identity.user(), authority);
         let certificates =
             certificates::ensure(&self.applier, &wanted, &held, &owner, self.clock.now()).await?;
-        let blocked = brought.problem.iter().chain(&certificates.blocked);
+        let blocked = problem.iter().chain(&certificates.blocked);
         let blocked: Vec<&str> = blocked.map(String::as_str).collect();
         if blocked.is_empty() {
             progress.passed(STAGE, "Ready", "everything is signed and in date");

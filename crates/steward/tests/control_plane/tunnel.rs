@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use crate::{
-    serving::{SOON, is_ready, kubectl, platform_with, try_kubectl},
+    serving::{Platform, SOON, is_ready, kubectl, platform_with, try_kubectl},
     stage,
 };
 
@@ -91,6 +91,14 @@ async fn an_agent_with_the_flags_it_is_given_reaches_the_server_beside_the_api_s
     says(&mut lines, "successfully connected to new proxy server").await;
 
     // What the API server wants of a node goes through the tunnel: nobody listens there, but the agent is asked.
+    make_node_and_pod(&platform).await;
+    let logs = try_kubectl(&platform, "blue", &["logs", "web"], "").await;
+    assert!(!logs.status.success(), "nobody listens on this node");
+    says(&mut lines, "dialAddress=\"127.0.0.1:10250\"").await;
+}
+
+/// A node at an address of this machine, and a pod on it.
+async fn make_node_and_pod(platform: &Platform) {
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker"}});
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
@@ -102,7 +110,7 @@ async fn an_agent_with_the_flags_it_is_given_reaches_the_server_beside_the_api_s
         "--for=create",
         "--timeout=60s",
     ];
-    kubectl(&platform, "blue", &account).await;
+    kubectl(platform, "blue", &account).await;
     let addresses = json!({"status": {
         "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
@@ -119,13 +127,10 @@ async fn an_agent_with_the_flags_it_is_given_reaches_the_server_beside_the_api_s
         if arguments.contains(&"-p") {
             arguments.push(&input);
         }
-        let output = try_kubectl(&platform, "blue", &arguments, &input).await;
+        let output = try_kubectl(platform, "blue", &arguments, &input).await;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{arguments:?}: {said}");
     }
-    let logs = try_kubectl(&platform, "blue", &["logs", "web"], "").await;
-    assert!(!logs.status.success(), "nobody listens on this node");
-    says(&mut lines, "dialAddress=\"127.0.0.1:10250\"").await;
 }
 
 /// Waits until the agent says this.
