@@ -123,7 +123,7 @@ proptest! {
         prop_assert!(plan(wanted, held, early, jitter).is_settled());
         let due = plan(wanted, held, next, jitter);
         let renewed = due.steps.values().filter(|step| step.action.changes()).count();
-        prop_assert_eq!(renewed, 8);
+        prop_assert_eq!(renewed, 9);
     }
 
     #[test]

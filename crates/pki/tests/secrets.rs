@@ -72,6 +72,7 @@ fn names_and_labels_are_those_that_tools_look_for() {
             ("blue-admin-kubeconfig", Some("kubeconfig")),
             ("blue-controller-manager-kubeconfig", Some("kubeconfig")),
             ("blue-scheduler-kubeconfig", Some("kubeconfig")),
+            ("blue-konnectivity-kubeconfig", Some("kubeconfig")),
         ]
     );
     for secret in &secrets {

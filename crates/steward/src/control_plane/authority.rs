@@ -9,12 +9,18 @@ use crate::spec::ControlPlane;
 /// Keys of a Secret that hold a certificate and its private key: of `kubernetes.io/tls`, then of kubeadm.
 const PAIRS: [(&str, &str); 2] = [("tls.crt", "tls.key"), ("ca.crt", "ca.key")];
 
-/// The authority to sign with.
-pub(super) struct Brought {
-    /// The one that people bring, if they do; none at all while nothing can be signed.
-    pub(super) authority: Option<Option<Authority>>,
-    /// What is wrong with what they brought, in words.
-    pub(super) problem: Option<String>,
+/// What people bring.
+pub(super) enum Brought {
+    /// Nothing: an authority is made here.
+    Nothing,
+    /// An authority.
+    Usable(Box<Authority>),
+    /// Something that cannot be used, in words.
+    Unusable {
+        problem: String,
+        /// Whether there is an authority to go on with.
+        stands: bool,
+    },
 }
 
 impl Controller {
@@ -26,21 +32,12 @@ impl Controller {
         stands: bool,
     ) -> Result<Brought, Error> {
         let Some(reference) = &spec.certificates.authority_secret_ref else {
-            return Ok(Brought {
-                authority: Some(None),
-                problem: None,
-            });
+            return Ok(Brought::Nothing);
         };
         let found = self.secret(spec, &reference.name).await?;
         Ok(match read(&reference.name, found.as_ref()) {
-            Ok(authority) => Brought {
-                authority: Some(Some(authority)),
-                problem: None,
-            },
-            Err(problem) => Brought {
-                authority: stands.then_some(None),
-                problem: Some(problem),
-            },
+            Ok(authority) => Brought::Usable(Box::new(authority)),
+            Err(problem) => Brought::Unusable { problem, stands },
         })
     }
 }

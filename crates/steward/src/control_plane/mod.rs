@@ -21,6 +21,7 @@ mod workload;
 
 use std::{sync::Arc, time::Duration};
 
+use authority::Brought;
 use butler_api::steward::{TenantControlPlane, tenant_control_plane::TenantControlPlaneStatus};
 use butler_pki::SecretKind;
 use butler_runtime::{
@@ -207,18 +208,22 @@ impl Controller {
         let held = certificates::watched(&self.feeds.secrets, spec);
         let own = SecretKind::Ca.name(&spec.identity.name);
         let stands = held.iter().any(|held| held.name_any() == own);
-        let brought = self.authority(spec, stands).await?;
-        let wanted = brought.authority.map(|authority| {
-            certificates::wanted(raw, spec, endpoint, store, identity.user(), authority)
-        });
-        let Some(wanted) = wanted else {
-            progress.stopped(
-                STAGE,
-                "AuthorityMissing",
-                brought.problem.unwrap_or_default(),
-            );
-            return Ok(None);
+        let (authority, problem) = match self.authority(spec, stands).await? {
+            Brought::Nothing => (None, None),
+            Brought::Usable(authority) => (Some(*authority), None),
+            Brought::Unusable {
+                problem,
+                stands: true,
+            } => (None, Some(problem)),
+            Brought::Unusable {
+                problem,
+                stands: false,
+            } => {
+                progress.stopped(STAGE, "AuthorityMissing", problem);
+                return Ok(None);
+            }
         };
+        let wanted = certificates::wanted(raw, spec, endpoint, store, identity.user(), authority);
         // The finalizer is the first write: what lacks it has nothing else yet.
         let known = if finalizers::has(raw, names::FINALIZER) {
             Known::Watched
@@ -228,7 +233,7 @@ impl Controller {
         let now = self.clock.now();
         let certificates =
             certificates::ensure(&self.applier, &wanted, held, known, &owner, now).await?;
-        let blocked = brought.problem.iter().chain(&certificates.blocked);
+        let blocked = problem.iter().chain(&certificates.blocked);
         let blocked: Vec<&str> = blocked.map(String::as_str).collect();
         if blocked.is_empty() {
             progress.passed(STAGE, "Ready", "everything is signed and in date");

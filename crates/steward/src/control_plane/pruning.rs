@@ -115,7 +115,7 @@ mod tests {
             secret("prod-mine", "5e8c"),
         ];
         let gone: Vec<String> = unwanted(&spec, &objects, &held)
-            .map(|secret| secret.name_any())
+            .map(kube::ResourceExt::name_any)
             .collect();
         assert_eq!(gone, ["prod-audit-webhook", "prod-encryption-keys"]);
     }

@@ -52,10 +52,10 @@ struct Rule {
 struct Resources {
     #[serde(default)]
     group: String,
-    #[serde(default)]
-    resources: Vec<String>,
-    #[serde(default)]
-    resource_names: Vec<String>,
+    #[serde(default, rename = "resources")]
+    plurals: Vec<String>,
+    #[serde(default, rename = "resourceNames")]
+    names: Vec<String>,
 }
 
 /// Checks the text of a policy; what is wrong with it, in words.
@@ -93,9 +93,8 @@ fn check_rule(rule: &Rule) -> Result<(), String> {
         return Err(format!("level {:?} is not one of {known}", rule.level));
     }
     stages(&rule.omit_stages)?;
-    if !rule.non_resource_urls.is_empty()
-        && !(rule.resources.is_empty() && rule.namespaces.is_empty())
-    {
+    let about_objects = !rule.resources.is_empty() || !rule.namespaces.is_empty();
+    if about_objects && !rule.non_resource_urls.is_empty() {
         return Err(
             "nonResourceURLs do not go with resources or namespaces; use a rule for each"
                 .to_owned(),
@@ -115,7 +114,7 @@ fn check_rule(rule: &Rule) -> Result<(), String> {
             let group = &one.group;
             return Err(format!("group {group:?} must be without its version"));
         }
-        if !one.resource_names.is_empty() && one.resources.is_empty() {
+        if !one.names.is_empty() && one.plurals.is_empty() {
             return Err("resourceNames need resources".to_owned());
         }
     }

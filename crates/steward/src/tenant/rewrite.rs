@@ -13,7 +13,7 @@ use kube::{
     Api, Client, ResourceExt as _,
     api::{DynamicObject, ListParams, ObjectList, PartialObjectMeta, Patch, PatchParams},
     core::ApiResource,
-    discovery::{Discovery, verbs},
+    discovery::{ApiGroup, Discovery, verbs},
 };
 use serde_json::json;
 
@@ -101,10 +101,7 @@ async fn matching(client: &Client, patterns: &[String]) -> Result<Vec<ApiResourc
     }
     let found = within(CALL, "discover", "APIs", "all", discovery.run()).await?;
     let mut resources = Vec::new();
-    for (resource, abilities) in found
-        .groups()
-        .flat_map(|group| group.recommended_resources())
-    {
+    for (resource, abilities) in found.groups().flat_map(ApiGroup::recommended_resources) {
         let stored =
             abilities.supports_operation(verbs::LIST) && abilities.supports_operation(verbs::PATCH);
         let meant = patterns

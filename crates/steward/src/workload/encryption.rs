@@ -125,7 +125,7 @@ pub fn plan(spec: &ControlPlane, facts: &Facts) -> Plan {
     let (rules, learning) = if facts.held {
         (live, false)
     } else {
-        next(spec, facts, live, done)
+        next(spec, facts, &live, done)
     };
     let config = (!rules.is_empty()).then(|| write(&rules));
     let writers = writers(&rules);
@@ -148,7 +148,7 @@ pub fn plan(spec: &ControlPlane, facts: &Facts) -> Plan {
 }
 
 /// The next rules, and whether some provider is to write that does not yet.
-fn next(spec: &ControlPlane, facts: &Facts, live: Rules, done: bool) -> (Rules, bool) {
+fn next(spec: &ControlPlane, facts: &Facts, live: &Rules, done: bool) -> (Rules, bool) {
     let wanted = spec.encryption.as_ref();
     let named = wanted.map_or(&[][..], |wanted| &wanted.resources);
     let (mut rules, mut learning) = (Rules::new(), false);

@@ -176,7 +176,7 @@ impl Run {
     }
 
     /// Until nothing changes any more; each stage once, with what it leads to.
-    fn to_the_end(mut self, spec: &ControlPlane, keys: &[&str]) -> Self {
+    fn finished(mut self, spec: &ControlPlane, keys: &[&str]) -> Self {
         self.facts.keys = keys.iter().map(|name| key(name)).collect();
         for _ in 0..20 {
             let Plan {
@@ -218,7 +218,7 @@ impl Run {
 #[test]
 fn a_rotation_goes_through_all_its_stages_and_the_old_key_goes_last() {
     let on = spec(&json!({}));
-    let settled = Run::new(None, false).to_the_end(&on, &["b"]);
+    let settled = Run::new(None, false).finished(&on, &["b"]);
     assert_eq!(
         settled.steps(),
         [
@@ -229,7 +229,7 @@ fn a_rotation_goes_through_all_its_stages_and_the_old_key_goes_last() {
         ]
     );
     let live = serde_json::from_slice(settled.facts.live.as_deref().unwrap()).unwrap();
-    let rotated = Run::new(Some(live), true).to_the_end(&on, &["a"]);
+    let rotated = Run::new(Some(live), true).finished(&on, &["a"]);
     assert_eq!(
         rotated.steps(),
         [
@@ -253,9 +253,9 @@ fn a_rotation_goes_through_all_its_stages_and_the_old_key_goes_last() {
 
 #[test]
 fn turning_it_off_decrypts_before_the_keys_go() {
-    let on = Run::new(None, false).to_the_end(&spec(&json!({})), &["a"]);
+    let on = Run::new(None, false).finished(&spec(&json!({})), &["a"]);
     let live = serde_json::from_slice(on.facts.live.as_deref().unwrap()).unwrap();
-    let off = Run::new(Some(live), true).to_the_end(&plane(&json!({})), &[]);
+    let off = Run::new(Some(live), true).finished(&plane(&json!({})), &[]);
     assert_eq!(
         off.steps(),
         [
@@ -279,7 +279,7 @@ fn a_pass_that_ended_half_way_is_repeated_and_goes_no_further() {
 
 #[test]
 fn another_writer_makes_void_what_was_written_once_more() {
-    let on = Run::new(None, false).to_the_end(&spec(&json!({})), &["a"]);
+    let on = Run::new(None, false).finished(&spec(&json!({})), &["a"]);
     let facts = Facts {
         keys: vec![],
         ..on.facts
@@ -291,7 +291,7 @@ fn another_writer_makes_void_what_was_written_once_more() {
 
 #[test]
 fn without_keys_everything_stays_as_it_is() {
-    let on = Run::new(None, false).to_the_end(&spec(&json!({})), &["a"]);
+    let on = Run::new(None, false).finished(&spec(&json!({})), &["a"]);
     let facts = Facts {
         keys: vec![],
         held: true,
