@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use butler_api::{controlplane::StewardControlPlane, steward::TenantControlPlane};
 use butler_runtime::task::Task;
 use butler_testkit::{
-    Namespace, PodOptions, Pods, Server, cluster_api::clusterctl, etcd::TlsEtcd, wait_for,
-    wait_for_condition, wait_until_gone,
+    Namespace, PATIENCE, PodOptions, Pods, Server, cluster_api::clusterctl, etcd::TlsEtcd,
+    wait_for, wait_for_condition, wait_until_gone,
 };
 use k8s_openapi::{
     api::{
@@ -18,7 +18,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Resource, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 
@@ -153,7 +153,7 @@ async fn no_key_is_made_anew_and_nothing_is_touched_before_all_of_it_is_there() 
     let made = writes.of("secrets").only(|write| write.verb == "create");
     assert_eq!(made.count(), 0, "{made}");
 
-    // A field that leaves the plan leaves the copy: it is not the mover's any more.
+    // A field that leaves the plan leaves the copy.
     let less = Patch::Merge(json!({"spec": {"addons": null}}));
     let controls: Api<StewardControlPlane> = there(&target, &home);
     let params = PatchParams::default();
@@ -211,9 +211,17 @@ async fn half_moved(home: &Namespace) {
             "kubernetes": {"version": "v1.35.4"},
             "networkProfile": {"address": "10.0.0.7"},
             "dataStoreSchema": "steward-from-elsewhere",
+            "addons": {"coreDNS": {}},
         },
     });
-    home.apply_yaml(&plane.to_string()).await;
+    let plane: TenantControlPlane = serde_json::from_value(plane).unwrap();
+    // What it writes from a directory stays its own, field by field.
+    let params = PostParams {
+        field_manager: Some("clusterctl".to_owned()),
+        ..PostParams::default()
+    };
+    let planes = home.api::<TenantControlPlane>();
+    planes.create(&params, &plane).await.unwrap();
 }
 
 #[tokio::test]
@@ -254,6 +262,18 @@ async fn a_copy_stands_still_until_the_pause_of_its_cluster_ends() {
     let plane: TenantControlPlane = home.get("sky").await;
     let schema = plane.spec.data_store_schema.as_deref();
     assert_eq!(schema, Some("steward-from-elsewhere"));
+
+    // A field that leaves the plan leaves the copy all the same.
+    let less = Patch::Merge(json!({"spec": {"addons": null}}));
+    let controls = home.api::<StewardControlPlane>();
+    controls.patch("sky", &params, &less).await.unwrap();
+    let planes = home.api::<TenantControlPlane>();
+    let without = |plane: &TenantControlPlane| plane.spec.addons.is_none();
+    let plane = wait_for(&planes, "sky", "no addons", PATIENCE, without).await;
+    assert!(
+        !plane.finalizers().is_empty(),
+        "only the spec was taken over"
+    );
 }
 
 #[tokio::test]
