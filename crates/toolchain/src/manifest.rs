@@ -356,6 +356,8 @@ mod tests {
                 "kube-controller-manager",
                 "kube-scheduler",
                 "etcd",
+                "cluster-api-manager",
+                "clusterctl",
                 "cluster-api-manifests"
             ]
         );

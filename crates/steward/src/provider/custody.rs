@@ -19,7 +19,7 @@ use crate::names::{DELETE_FOR_MOVE, WORKED_ON_FOR};
 
 /// Stands in the place of a UID while the Cluster is paused.
 pub(super) const NOBODY: &str = "paused";
-/// Who writes the copies of a move; everything in them is this manager's.
+/// Who writes the copies of a move. What it restores from a directory is this manager's, field by field.
 const MOVER: &str = "clusterctl";
 
 /// Whether the object only goes from here, because it was moved to another management cluster.

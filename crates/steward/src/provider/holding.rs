@@ -1,4 +1,4 @@
-//! Lets a hosted control plane stand still, and takes over one that a move brought here: the writes that follow from
+//! Lets a hosted control plane stand still, and takes over one that a move restored here: the writes that follow from
 //! [`custody`].
 
 use butler_api::{controlplane::StewardControlPlane, steward::TenantControlPlane};
@@ -29,7 +29,7 @@ impl Controller {
         self.patch_tenant("hold", &tenant, &patch).await
     }
 
-    /// A copy that a move brought here belongs to the mover, field by field, until its spec is made ours.
+    /// A copy that was restored here belongs to the mover, field by field, until its spec is made ours.
     pub(super) async fn take_over(&self, live: &TenantControlPlane) -> Result<(), ApiError> {
         let (namespace, name) = (live.namespace().unwrap_or_default(), live.name_any());
         let api: Api<TenantControlPlane> =

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use butler_api::{controlplane::StewardControlPlane, steward::TenantControlPlane};
 use butler_runtime::task::Task;
 use butler_testkit::{
-    Namespace, PodOptions, Pods, Server, cluster_api::clusterctl, etcd::TlsEtcd, wait_for,
-    wait_for_condition, wait_until_gone,
+    Namespace, PATIENCE, PodOptions, Pods, Server, cluster_api::clusterctl, etcd::TlsEtcd,
+    wait_for, wait_for_condition, wait_until_gone,
 };
 use k8s_openapi::{
     api::{
@@ -17,8 +17,8 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    Api, Resource, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 
@@ -26,6 +26,9 @@ use crate::{
     raw,
     stage::{self, SOON},
 };
+
+/// Known beforehand, so that nothing but the pause keeps a copy from getting keys.
+const ADDRESS: &str = "  network: {serviceAddress: 10.0.0.7}\n";
 
 /// One management cluster.
 struct Side {
@@ -104,17 +107,6 @@ async fn secrets(api: &Api<Secret>) -> BTreeMap<String, Value> {
         .collect()
 }
 
-/// What a load balancer would write; the same on both sides, as a DNS name or a routed address would be.
-async fn give_address(services: &Api<Service>, name: &str) {
-    wait_for(services, name, "the Service", SOON, |_| true).await;
-    let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": "127.0.0.1"}]}}});
-    let params = PatchParams::default();
-    let written = services
-        .patch_status(name, &params, &Patch::Merge(&status))
-        .await;
-    written.unwrap();
-}
-
 fn there<K>(side: &Side, home: &Namespace) -> Api<K>
 where
     K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,
@@ -149,7 +141,6 @@ async fn no_key_is_made_anew_and_nothing_is_touched_before_all_of_it_is_there() 
     .await;
     assert_ne!(after.uid(), before.uid());
     assert_eq!(after.spec, before.spec);
-    give_address(&there(&target, &home), "sky").await;
     let pods: Api<Deployment> = there(&target, &home);
     wait_for(&pods, "sky", "the pods over there", SOON, |_| true).await;
     let copied = secrets(&there(&target, &home)).await;
@@ -162,7 +153,7 @@ async fn no_key_is_made_anew_and_nothing_is_touched_before_all_of_it_is_there() 
     let made = writes.of("secrets").only(|write| write.verb == "create");
     assert_eq!(made.count(), 0, "{made}");
 
-    // A field that leaves the plan leaves the copy: it is not the mover's any more.
+    // A field that leaves the plan leaves the copy.
     let less = Patch::Merge(json!({"spec": {"addons": null}}));
     let controls: Api<StewardControlPlane> = there(&target, &home);
     let params = PatchParams::default();
@@ -185,9 +176,9 @@ async fn no_key_is_made_anew_and_nothing_is_touched_before_all_of_it_is_there() 
 
 /// A Cluster `sky` whose control plane has its keys and its place in the store; nothing runs.
 async fn prepared(home: &Namespace) -> TenantControlPlane {
-    home.apply_yaml(&stage::cluster("sky", "v1.35.4")).await;
+    home.apply_yaml(&format!("{}{ADDRESS}", stage::cluster("sky", "v1.35.4")))
+        .await;
     play_core(home, "sky").await;
-    give_address(&home.api(), "sky").await;
     let (secrets, what) = (home.api::<Secret>(), "the Secrets");
     wait_for(&secrets, "sky-kubeconfig", what, SOON, |_| true).await;
     let (planes, what) = (home.api(), "the place of its data");
@@ -197,6 +188,92 @@ async fn prepared(home: &Namespace) -> TenantControlPlane {
     .await;
     wait_for(&home.api::<Deployment>(), "sky", "the pods", SOON, |_| true).await;
     plane
+}
+
+/// What a move has brought when it comes to the control plane, and before it comes to the Secrets.
+async fn half_moved(home: &Namespace) {
+    let cluster = stage::cluster("sky", "v1.35.4");
+    let cluster = cluster.replacen("spec:\n", "spec:\n  paused: true\n", 1);
+    home.apply_yaml(&format!("{cluster}{ADDRESS}")).await;
+    play_core(home, "sky").await;
+    let owner: StewardControlPlane = home.get("sky").await;
+    let plane = json!({
+        "apiVersion": "steward.butlerlabs.dev/v1alpha1",
+        "kind": "TenantControlPlane",
+        "metadata": {
+            "name": "sky",
+            "ownerReferences": [owner.controller_owner_ref(&()).unwrap()],
+            "annotations": {"provider.steward.butlerlabs.dev/worked-on-for": "somebody-elsewhere"},
+            "finalizers": ["finalizer.steward.butlerlabs.dev"],
+        },
+        "spec": {
+            "controlPlane": {"service": {"serviceType": "LoadBalancer"}},
+            "kubernetes": {"version": "v1.35.4"},
+            "networkProfile": {"address": "10.0.0.7"},
+            "dataStoreSchema": "steward-from-elsewhere",
+            "addons": {"coreDNS": {}},
+        },
+    });
+    let plane: TenantControlPlane = serde_json::from_value(plane).unwrap();
+    // What it writes from a directory stays its own, field by field.
+    let params = PostParams {
+        field_manager: Some("clusterctl".to_owned()),
+        ..PostParams::default()
+    };
+    let planes = home.api::<TenantControlPlane>();
+    planes.create(&params, &plane).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_copy_stands_still_until_the_pause_of_its_cluster_ends() {
+    let etcd = TlsEtcd::start().await.unwrap();
+    let side = side(&etcd).await;
+    let home = side.server.namespace("clusters").await;
+    let mark = side.server.mark().await;
+    half_moved(&home).await;
+    wait_for_condition(&home.api::<StewardControlPlane>(), "sky", "Paused", "True").await;
+    // One that nobody holds, and that comes later, proves that this one was seen and left alone.
+    let witness = json!({
+        "apiVersion": "steward.butlerlabs.dev/v1alpha1",
+        "kind": "TenantControlPlane",
+        "metadata": {"name": "witness"},
+        "spec": {
+            "controlPlane": {"service": {"serviceType": "ClusterIP"}},
+            "kubernetes": {"version": "v1.35.4"},
+        },
+    });
+    home.apply_yaml(&witness.to_string()).await;
+    let secrets = home.api::<Secret>();
+    let name = "witness-admin-kubeconfig";
+    wait_for(&secrets, name, "keys of the witness", SOON, |_| true).await;
+    let writes = side.server.writes(mark).await.by_agent(stage::AGENT);
+    let held = ["stewardcontrolplanes", "tenantcontrolplanes"];
+    let made =
+        writes.only(|write| write.name().starts_with("sky") && !held.contains(&write.resource()));
+    assert_eq!(made.count(), 0, "{made}");
+    assert!(secrets.get_opt("sky-ca").await.unwrap().is_none());
+
+    let go_on = Patch::Merge(json!({"spec": {"paused": null}}));
+    let params = PatchParams::default();
+    let clusters = stage::clusters(&home);
+    clusters.patch("sky", &params, &go_on).await.unwrap();
+    let name = "sky-kubeconfig";
+    wait_for(&secrets, name, "keys after the pause", SOON, |_| true).await;
+    let plane: TenantControlPlane = home.get("sky").await;
+    let schema = plane.spec.data_store_schema.as_deref();
+    assert_eq!(schema, Some("steward-from-elsewhere"));
+
+    // A field that leaves the plan leaves the copy all the same.
+    let less = Patch::Merge(json!({"spec": {"addons": null}}));
+    let controls = home.api::<StewardControlPlane>();
+    controls.patch("sky", &params, &less).await.unwrap();
+    let planes = home.api::<TenantControlPlane>();
+    let without = |plane: &TenantControlPlane| plane.spec.addons.is_none();
+    let plane = wait_for(&planes, "sky", "no addons", PATIENCE, without).await;
+    assert!(
+        !plane.finalizers().is_empty(),
+        "only the spec was taken over"
+    );
 }
 
 #[tokio::test]
