@@ -37,7 +37,7 @@ impl Users {
         store: &str,
         planes: impl IntoIterator<Item = &'a TenantControlPlane>,
     ) -> Self {
-        let uses = |plane: &&TenantControlPlane| store_of(plane) == Some(store);
+        let uses = |plane: &&TenantControlPlane| stores_of(plane).contains(store);
         let names: BTreeSet<String> = planes.into_iter().filter(uses).map(full_name).collect();
         Self {
             count: names.len(),
@@ -106,6 +106,16 @@ pub(crate) fn store_of(plane: &TenantControlPlane) -> Option<&str> {
     storage.data_store_name.as_deref()
 }
 
+/// All stores that hold something of a control plane: it has a place in each of them once it has one in the main one.
+fn stores_of(plane: &TenantControlPlane) -> BTreeSet<&str> {
+    let Some(main) = store_of(plane) else {
+        return BTreeSet::new();
+    };
+    let others = plane.spec.data_store_overrides.iter();
+    let others = others.map(|other| other.data_store.as_str());
+    others.chain([main]).collect()
+}
+
 /// Stores that got or lost a user.
 pub(crate) fn changes(
     planes: &Feed<TenantControlPlane>,
@@ -119,24 +129,23 @@ pub(crate) fn changes(
     gather(moves, GATHER).map(|store| ObjectRef::new(&store))
 }
 
-/// Where a control plane is remembered to have its place.
-type Places = HashMap<ObjectRef<TenantControlPlane>, String>;
+/// Where control planes are remembered to have their places.
+type Places = HashMap<ObjectRef<TenantControlPlane>, BTreeSet<String>>;
 
 /// The stores that a change is about: none where a control plane stays where it was.
 fn moved(places: &mut Places, change: &Change<TenantControlPlane>) -> Vec<String> {
-    let plane = change.object();
-    let key = ObjectRef::from_obj(&**plane);
-    let (before, after) = match change {
-        Change::Present(plane) => match store_of(plane) {
-            Some(store) => (places.insert(key, store.to_owned()), Some(store.to_owned())),
-            None => (places.remove(&key), None),
-        },
-        Change::Gone(_) => (places.remove(&key), None),
+    let key = ObjectRef::from_obj(&**change.object());
+    let after: BTreeSet<String> = match change {
+        Change::Present(plane) => stores_of(plane).into_iter().map(str::to_owned).collect(),
+        Change::Gone(_) => BTreeSet::new(),
     };
-    if before == after {
-        return Vec::new();
-    }
-    before.into_iter().chain(after).collect()
+    let before = if after.is_empty() {
+        places.remove(&key)
+    } else {
+        places.insert(key, after.clone())
+    };
+    let before = before.unwrap_or_default();
+    before.symmetric_difference(&after).cloned().collect()
 }
 
 /// What comes within a while after the first, each once and in order.
@@ -208,6 +217,16 @@ mod tests {
         let gone = Change::Gone(Arc::new(plane("x", Some("two"))));
         assert_eq!(tell(gone.clone()), ["two"]);
         assert_eq!(tell(gone), [""; 0]);
+    }
+
+    #[test]
+    fn a_store_that_keeps_only_some_resources_is_used_as_well() {
+        let mut events = plane("x", Some("one"));
+        let other = json!([{"resource": "/events", "dataStore": "two"}]);
+        events.spec.data_store_overrides = serde_json::from_value(other).unwrap();
+        assert_eq!(Users::of("two", [&events]).named, ["a/x"]);
+        let told = moved(&mut Places::new(), &Change::Present(Arc::new(events)));
+        assert_eq!(told, ["one", "two"]);
     }
 
     #[test]
