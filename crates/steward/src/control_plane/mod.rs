@@ -306,7 +306,8 @@ impl Controller {
         };
         status::report(&self.applier, raw, held, &next).await?;
         for note in notes::notes(before, &verdicts) {
-            self.events.tell(raw, &note).await;
+            // Rare, and large: it would make every pass as large.
+            Box::pin(self.events.tell(raw, &note)).await;
         }
         Ok(())
     }

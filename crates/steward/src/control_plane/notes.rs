@@ -7,11 +7,14 @@ use butler_runtime::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// Reasons that pass by themselves while a control plane starts or rolls: conditions show them, nobody has to act.
-const PASSING: [&str; 8] = [
+const PASSING: [&str; 10] = [
     "PodsNotReady",
     "ClusterIPPending",
     "LoadBalancerPending",
     "TenantUnsettled",
+    // Steps of a deletion.
+    "DeletingPods",
+    "DeletingData",
     // Steps of encryption at rest.
     "Learning",
     "RollingOut",

@@ -159,7 +159,7 @@ pub(crate) async fn plane_is(
         let status_of = plane.status.clone().unwrap_or_default();
         holds(&status_of.conditions, condition, status, reason).is_some()
     });
-    let found = found.await;
+    let found = Box::pin(found).await;
     let held = found.status.clone().unwrap().conditions;
     (found, holds(&held, condition, status, reason).unwrap())
 }
