@@ -149,7 +149,7 @@ impl Bench {
     fn pin(&mut self, owner: u8, place: usize, count: usize) -> Result<(), String> {
         let end = place + count - 1;
         let cells = self.cells.get(place..=end);
-        let fine = cells.is_some_and(|cells| cells.iter().all(|cell| self.is_for(*cell, owner)));
+        let fine = cells.is_some_and(|cells| cells.iter().all(|cell| is_for(*cell, owner)));
         let expected = fine.then(|| vec![(place, end)]);
         let got = range(place, end).and_then(|range| {
             let pinned = self.pool.pin(range, name(owner));
@@ -166,7 +166,7 @@ impl Bench {
         };
         let fine = before.iter().all(|(start, end)| {
             let cells = self.cells.get(*start..=*end).unwrap_or_default();
-            cells.iter().all(|cell| self.is_for(*cell, owner))
+            cells.iter().all(|cell| is_for(*cell, owner))
         });
         let count = before.iter().map(|(start, end)| end - start + 1).sum();
         let expected = if fine {
@@ -290,14 +290,6 @@ impl Bench {
         }
     }
 
-    fn is_for(&self, cell: Cell, asking: u8) -> bool {
-        match cell {
-            Cell::Free => true,
-            Cell::Resting { owner, .. } => owner == asking,
-            Cell::Held | Cell::Closed => false,
-        }
-    }
-
     /// Starts and lengths of the free runs.
     fn runs(&self) -> Vec<(usize, usize)> {
         let mut runs: Vec<(usize, usize)> = Vec::new();
@@ -347,6 +339,15 @@ pub fn compare(seed: u64, steps: u64) -> Result<(), String> {
             .map_err(|difference| format!("seed {seed}, {difference}"))?;
     }
     Ok(())
+}
+
+/// Whether an address can be had by this owner.
+fn is_for(cell: Cell, asking: u8) -> bool {
+    match cell {
+        Cell::Free => true,
+        Cell::Resting { owner, .. } => owner == asking,
+        Cell::Held | Cell::Closed => false,
+    }
 }
 
 /// The start of the shortest run that has `count` addresses; of equally short ones the lowest.

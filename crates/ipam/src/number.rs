@@ -36,7 +36,7 @@ impl Number for u32 {
     const MIN: Self = 0;
 
     fn key(span: Self, start: Self) -> u64 {
-        u64::from(span) << 32 | u64::from(start)
+        (u64::from(span) << 32) | u64::from(start)
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of the key")]

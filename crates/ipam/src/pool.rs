@@ -144,11 +144,6 @@ impl Pool {
         }
     }
 
-    /// Which addresses may be handed out at all.
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
     /// How much is what.
     pub fn figures(&self) -> Figures {
         let (free, largest) = (self.runs.free(), self.runs.largest());
@@ -185,9 +180,10 @@ impl Pool {
     pub fn occupy(&mut self, range: AddressRange) -> Option<Clash> {
         let span = span(range);
         self.held = self.held.saturating_add(size(span));
-        let inside = match range.start().is_ipv4() == self.layout.is_v4() {
-            true => self.layout.inside(span),
-            false => Vec::new(),
+        let inside = if range.start().is_ipv4() == self.layout.is_v4() {
+            self.layout.inside(span)
+        } else {
+            Vec::new()
         };
         let mut clash = None;
         for part in &inside {

@@ -44,11 +44,6 @@ impl<N: Number> FreeRuns<N> {
             .map_or(0, |key| N::of_key(*key).0.wide().saturating_add(1))
     }
 
-    /// First and last address of every run, lowest first.
-    pub fn iter(&self) -> impl Iterator<Item = (N, N)> + '_ {
-        self.by_end.iter().map(|(end, start)| (*start, *end))
-    }
-
     /// Takes the first addresses, `span` plus one of them, of the shortest run that has as many; of equally short
     /// runs the lowest. Returns the first of them.
     pub fn take_best(&mut self, span: N) -> Option<N> {
@@ -78,11 +73,6 @@ impl<N: Number> FreeRuns<N> {
         self.by_end.remove(&end);
         self.free = self.free.saturating_sub(span.wide().saturating_add(1));
         Some((start, end))
-    }
-
-    /// Whether all of these addresses are free.
-    pub fn contains(&self, start: N, end: N) -> bool {
-        self.around(start, end).is_some()
     }
 
     /// The parts of a range that are free, lowest first.

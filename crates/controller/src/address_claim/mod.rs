@@ -1,7 +1,7 @@
 //! Cluster API's contract for providers of addresses: machines draw from the same pools as everything else.
 //!
-//! A claim of an infrastructure provider becomes an IPAllocation of one address, so that the pool has one kind of
-//! holder, with one way to be given and to give back; what comes of it becomes an IPAddress.
+//! A claim of an infrastructure provider becomes an `IPAllocation` of one address, so that the pool has one kind of
+//! holder, with one way to be given and to give back; what comes of it becomes an `IPAddress`.
 
 mod plan;
 mod types;

@@ -1,4 +1,4 @@
-//! IPAllocation: the life of a claim besides getting its addresses. Giving them back, being kept for a while so that
+//! `IPAllocation`: the life of a claim besides getting its addresses. Giving them back, being kept for a while so that
 //! people see who had what, and being collected when its owner is gone.
 
 mod plan;

@@ -107,9 +107,13 @@ pub fn validate(pool: &NetworkPool) -> Result<Spec, Invalid> {
     })
 }
 
-/// How long addresses of a pool rest.
+/// How long addresses of a pool rest. The moment they were given back is stored in whole seconds, so a rest that is to
+/// be that long at least needs one more.
 pub(crate) fn rest(pool: &NetworkPool) -> SignedDuration {
-    seconds(pool.spec.quarantine_seconds, REST)
+    match seconds(pool.spec.quarantine_seconds, REST) {
+        SignedDuration::ZERO => SignedDuration::ZERO,
+        rest => rest.saturating_add(SignedDuration::from_secs(1)),
+    }
 }
 
 /// How long released claims of a pool are kept: at least as long as their addresses rest, since they are what
@@ -172,7 +176,7 @@ mod tests {
         let pool = pool(json!({
             "cidr": "10.40.0.0/24", "quarantineSeconds": 900, "retainReleasedSeconds": 60,
         }));
-        assert_eq!(retain(&pool), SignedDuration::from_secs(900));
-        assert_eq!(validate(&pool).unwrap().rest, SignedDuration::from_mins(15));
+        assert_eq!(retain(&pool), SignedDuration::from_secs(901));
+        assert_eq!(validate(&pool).unwrap().rest, retain(&pool));
     }
 }

@@ -1,4 +1,4 @@
-//! ProviderConfig: how much of its pools is left, and the claims that a cluster makes on them.
+//! `ProviderConfig`: how much of its pools is left, and the claims that a cluster makes on them.
 
 mod metrics;
 mod plan;

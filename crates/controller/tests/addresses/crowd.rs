@@ -142,8 +142,9 @@ async fn storms_of_making_and_deleting_leave_nothing_behind() {
                 .as_ref()
                 .is_some_and(|status| status.available_ips == Some(300))
         },
-    );
-    assert_eq!(free.await.status.unwrap().fragmentation_percent, Some(0));
+    )
+    .await;
+    assert_eq!(free.status.unwrap().fragmentation_percent, Some(0));
 }
 
 #[tokio::test]
@@ -152,13 +153,13 @@ async fn controllers_that_are_killed_between_any_two_requests_serve_everybody_on
     pool(&server, 200).await;
     claim_all(&server, (0..100).map(|number| format!("c{number}")), 2).await;
     let kills = async {
-        for request in (1..).map(|life: usize| 12 + life * 7 % 41) {
+        for request in (1..).map(|life: usize| 20 + life * 7 % 61) {
             let fault = if request % 2 == 0 {
                 Fault::CrashBefore
             } else {
                 Fault::CrashAfter
             };
-            let (client, mut handle) = faults::client(&server, Plan::at_request(request, fault));
+            let (client, handle) = faults::client(&server, Plan::at_request(request, fault));
             tokio::select! {
                 () = handle.crashed() => {}
                 () = stage::work(client) => {}

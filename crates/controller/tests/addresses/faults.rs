@@ -3,14 +3,13 @@
 use butler_api::butler::{IPAllocation, NetworkPool, TenantCluster};
 use butler_testkit::{Options, PATIENCE, Scenario, World, at_every_write, wait_for};
 use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    Api, Client, ResourceExt,
+    api::{DeleteParams, ListParams},
 };
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::{
-    scene::{TEN, claim, cluster, phase},
+    scene::{TEN, claim, cluster, phase, sweep},
     stage,
 };
 
@@ -22,29 +21,6 @@ fn here(world: &World, text: &str) -> String {
         &format!("namespace: {namespace}"),
     )
     .replace("namespace: default", &format!("namespace: {namespace}"))
-}
-
-/// Removes what earlier runs left: the addresses are the same in every run.
-async fn sweep<K>(client: &Client)
-where
-    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-        + Clone
-        + std::fmt::Debug
-        + DeserializeOwned,
-{
-    let all = Api::<K>::all(client.clone())
-        .list(&ListParams::default())
-        .await
-        .expect("a list");
-    for object in all {
-        let api: Api<K> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
-        let name = object.name_any();
-        let _ = api.delete(&name, &DeleteParams::default()).await;
-        let bare = json!({"metadata": {"finalizers": null}});
-        let _ = api
-            .patch(&name, &PatchParams::default(), &Patch::Merge(&bare))
-            .await;
-    }
 }
 
 async fn set_up(world: &World) {

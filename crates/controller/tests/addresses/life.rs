@@ -183,7 +183,7 @@ async fn a_pool_with_holders_stays_and_names_them_and_leaves_nothing_behind() {
         .delete("ten", &DeleteParams::default())
         .await
         .unwrap();
-    let told = wait_for(
+    wait_for(
         &pools(&server),
         "ten",
         "a word about its holders",
@@ -194,8 +194,8 @@ async fn a_pool_with_holders_stays_and_names_them_and_leaves_nothing_behind() {
                 .into_iter()
                 .any(|held| held.reason == "Deleting" && held.message.contains("one"))
         },
-    );
-    told.await;
+    )
+    .await;
     server.apply_yaml(&claim("late", "count: 1")).await;
     refused(&server, "late", "PoolNotReady").await;
     claims(&server)
@@ -286,7 +286,7 @@ spec: {provider: local, network: {mode: ipam, poolRefs: [{name: big}]}}
     let missing = wait_for_condition(&providers, "local", "PoolAvailable", "False").await;
     assert_eq!(missing.status.unwrap().ready, Some(false));
     let big = TEN
-        .replace("ten", "big")
+        .replace("name: ten", "name: big")
         .replace("10.40.0.10", "10.40.0.130");
     server.apply_yaml(&big).await;
     let ready = wait_for_condition(&providers, "local", "PoolAvailable", "True").await;

@@ -13,7 +13,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    scene::{self, TEN, pools},
+    scene::{self, TEN, pools, sweep},
     stage,
 };
 
@@ -155,22 +155,10 @@ impl Machines {
 impl Scenario for Machines {
     async fn set_up(&self, world: &World) {
         let client = world.server().client();
-        for pool in Api::<NetworkPool>::all(client.clone())
-            .list(&ListParams::default())
-            .await
-            .unwrap()
-        {
-            let api: Api<NetworkPool> = Api::namespaced(client.clone(), &pool.namespace().unwrap());
-            let _ = api.delete(&pool.name_any(), &DeleteParams::default()).await;
-            let bare = json!({"metadata": {"finalizers": null}});
-            let _ = api
-                .patch(
-                    &pool.name_any(),
-                    &PatchParams::default(),
-                    &Patch::Merge(&bare),
-                )
-                .await;
-        }
+        sweep::<IPAddressClaim>(&client).await;
+        sweep::<IPAddress>(&client).await;
+        sweep::<IPAllocation>(&client).await;
+        sweep::<NetworkPool>(&client).await;
         let namespace = world.namespace().name();
         let pool = TEN.replace(
             "namespace: butler-system",

@@ -7,7 +7,12 @@ use butler_api::butler::{
     ip_allocation::{AllocationPhase, IPAllocationStatus},
 };
 use butler_testkit::{PATIENCE, Server, wait_for};
-use kube::{Api, ResourceExt, api::ListParams};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+};
+use serde::de::DeserializeOwned;
+use serde_json::json;
 
 /// Where pools and claims are.
 pub(crate) const SYSTEM: &str = "butler-system";
@@ -62,8 +67,9 @@ pub(crate) fn pools(server: &Server) -> Api<NetworkPool> {
 pub(crate) async fn granted(server: &Server, name: &str) -> IPAllocationStatus {
     let claim = wait_for(&claims(server), name, "its addresses", PATIENCE, |claim| {
         phase(claim) == Some(AllocationPhase::Allocated)
-    });
-    claim.await.status.unwrap()
+    })
+    .await;
+    claim.status.unwrap()
 }
 
 /// Waits until a claim says why it gets nothing.
@@ -75,8 +81,9 @@ pub(crate) async fn refused(server: &Server, name: &str, reason: &str) -> String
             .iter()
             .flat_map(|status| &status.conditions)
             .any(|held| held.reason == reason)
-    });
-    claim.await.status.unwrap().conditions[0].message.clone()
+    })
+    .await;
+    claim.status.unwrap().conditions[0].message.clone()
 }
 
 pub(crate) fn phase(claim: &IPAllocation) -> Option<AllocationPhase> {
@@ -100,4 +107,27 @@ pub(crate) async fn holders(server: &Server) -> BTreeMap<String, String> {
         }
     }
     holders
+}
+
+/// Removes what earlier runs left: the addresses are the same in every run.
+pub(crate) async fn sweep<K>(client: &Client)
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + DeserializeOwned,
+{
+    let all = Api::<K>::all(client.clone())
+        .list(&ListParams::default())
+        .await
+        .expect("a list");
+    for object in all {
+        let api: Api<K> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
+        let name = object.name_any();
+        let _ = api.delete(&name, &DeleteParams::default()).await;
+        let bare = json!({"metadata": {"finalizers": null}});
+        let _ = api
+            .patch(&name, &PatchParams::default(), &Patch::Merge(&bare))
+            .await;
+    }
 }

@@ -133,10 +133,10 @@ fn what_is_on_record_is_given_to_nobody_else_and_to_its_claim_again() {
 #[test]
 fn given_back_addresses_rest_and_the_pool_wakes_when_they_have() {
     let claims = vec![released("old", "10.0.0.1-10.0.0.10", 100), claim("new", 4)];
-    let resting = plan(&ten(), &world(claims.clone()), at(399));
+    let resting = plan(&ten(), &world(claims.clone()), at(400));
     assert_eq!(reasons(&resting), ["PoolExhausted"]);
     assert_eq!(resting.wake, Wake::After(Duration::from_secs(1) + SLACK));
-    let rested = plan(&ten(), &world(claims), at(400));
+    let rested = plan(&ten(), &world(claims), at(401));
     assert_eq!(granted(&rested), ["new 10.0.0.1-10.0.0.4"]);
 }
 
