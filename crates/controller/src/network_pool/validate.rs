@@ -110,9 +110,11 @@ pub fn validate(pool: &NetworkPool) -> Result<Spec, Invalid> {
 /// How long addresses of a pool rest. The moment they were given back is stored in whole seconds, so a rest that is to
 /// be that long at least needs one more.
 pub(crate) fn rest(pool: &NetworkPool) -> SignedDuration {
-    match seconds(pool.spec.quarantine_seconds, REST) {
-        SignedDuration::ZERO => SignedDuration::ZERO,
-        rest => rest.saturating_add(SignedDuration::from_secs(1)),
+    let rest = seconds(pool.spec.quarantine_seconds, REST);
+    if rest.is_zero() {
+        rest
+    } else {
+        rest.saturating_add(SignedDuration::from_secs(1))
     }
 }
 
