@@ -307,13 +307,13 @@ async fn settled_pools_and_claims_are_not_written_again_by_a_restart() {
     for (name, more) in [
         ("one", "count: 4"),
         ("two", "count: 3"),
-        ("full", "count: 5"),
+        ("waits", "count: 5"),
     ] {
         server.apply_yaml(&claim(name, more)).await;
     }
     granted(&server, "one").await;
     granted(&server, "two").await;
-    refused(&server, "full", "PoolExhausted").await;
+    refused(&server, "waits", "PoolExhausted").await;
     wait_for(
         &pools(&server),
         "ten",
