@@ -15,7 +15,7 @@ mod say;
 mod triggers;
 pub(crate) mod validate;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use butler_api::{
     butler::{IPAllocation, NetworkPool, network_pool::NetworkPoolStatus},
@@ -45,6 +45,8 @@ use crate::{Feeds, MANAGER, Surroundings};
 
 /// Claims written at the same time.
 const WRITERS: usize = 32;
+/// When to judge claims again that were not as they had been judged.
+const AGAIN: Duration = Duration::from_millis(250);
 /// How often a pass starts over because somebody else changed the pool meanwhile.
 const ATTEMPTS: usize = 3;
 
@@ -139,12 +141,12 @@ impl Controller {
                 return Ok(Wake::OnChange);
             }
         }
-        let idle = work.idle(&epoch.pool, &next, &claims, now);
-        if !idle {
+        let mut changed = false;
+        if !work.idle(&epoch.pool, &next, &claims, now) {
             if epoch.pool.status.as_ref() != Some(&next) {
                 epoch.pool = status::report_over(&self.applier, &epoch.pool, &next).await?;
             }
-            self.carry_out(&mut epoch, &work, &claims, now).await?;
+            changed = self.carry_out(&mut epoch, &work, &claims, now).await?;
             for note in &work.notes {
                 self.events.tell(watched, note).await;
             }
@@ -152,6 +154,8 @@ impl Controller {
         let lagging = epoch.behind_since().is_some();
         self.epochs.put(uid, epoch);
         Ok(match work.wake {
+            // The watch usually tells first; a refusal that nothing else follows must not be the last word.
+            _ if changed => Wake::After(AGAIN),
             Wake::OnChange if lagging => Wake::After(LAG.unsigned_abs()),
             wake => wake,
         })
@@ -176,14 +180,15 @@ impl Controller {
         Ok(Epoch::begin(pool, claims.items, now))
     }
 
-    /// Writes what was decided on the claims; the grants are on record by now.
+    /// Writes what was decided on the claims; the grants are on record by now. Returns whether one of them was not as it
+    /// had been judged, and has to be judged again.
     async fn carry_out(
         &self,
         epoch: &mut Epoch,
         work: &Plan,
         claims: &[Arc<IPAllocation>],
         now: Timestamp,
-    ) -> Result<(), ApiError> {
+    ) -> Result<bool, ApiError> {
         let by_uid = by_uid(claims);
         let (namespace, pool) = (
             epoch.pool.namespace().unwrap_or_default(),
@@ -211,18 +216,18 @@ impl Controller {
             .buffer_unordered(WRITERS)
             .collect()
             .await;
-        let mut failure = None;
+        let (mut failure, mut changed) = (None, false);
         for (outcome, result) in written {
             match outcome {
                 Ok(Some(claim)) => {
                     self.metrics.count(&namespace, &pool, result);
                     epoch.note(claim, now);
                 }
-                Ok(None) => {}
+                Ok(None) => changed = true,
                 Err(error) => failure = Some(error),
             }
         }
-        failure.map_or(Ok(()), Err)
+        failure.map_or(Ok(changed), Err)
     }
 
     fn measure(&self, pool: &NetworkPool, work: &Plan) {

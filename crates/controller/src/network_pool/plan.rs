@@ -137,18 +137,18 @@ fn serve(spec: &Spec, world: &World, now: Timestamp) -> Plan {
         None => grant(&mut pool, spec, world, &record),
     };
     let figures = pool.figures();
-    let holders = holders(world).count() + record.len();
-    let (mut verdicts, notes) = say::verdicts(spec, world, &figures, holders, &wrong);
-    if let Some((reason, message)) = blocked(spec, world)
-        && let Some(ready) = verdicts.first_mut()
-    {
-        *ready = Verdict::no("Ready", reason, message);
-    }
     let mut written = record.clone();
     for grant in &grants {
         if !written.iter().any(|held| held.uid == grant.what.uid) {
             written.push(grant.what.clone());
         }
+    }
+    let holders = holders(world).count() + written.len();
+    let (mut verdicts, notes) = say::verdicts(spec, world, &figures, holders, &wrong);
+    if let Some((reason, message)) = blocked(spec, world)
+        && let Some(ready) = verdicts.first_mut()
+    {
+        *ready = Verdict::no("Ready", reason, message);
     }
     Plan {
         release: spec.deleting && holders == 0,
