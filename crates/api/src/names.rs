@@ -18,3 +18,17 @@ pub const TEAM_FINALIZER: &str = "butler.butlerlabs.dev/team";
 pub const OWNER_UID: &str = "butler.butlerlabs.dev/owner-uid";
 /// What an object is for, in words.
 pub const DESCRIPTION: &str = "butler.butlerlabs.dev/description";
+/// Keeps a NetworkPool while addresses of it are held.
+pub const POOL_FINALIZER: &str = "butler.butlerlabs.dev/networkpool";
+/// Keeps an IPAllocation until its addresses have rested and it was kept for long enough.
+pub const ALLOCATION_FINALIZER: &str = "butler.butlerlabs.dev/ipallocation";
+/// NetworkPool that an object draws from.
+pub const NETWORK_POOL: &str = "butler.butlerlabs.dev/network-pool";
+/// Cluster that an object belongs to.
+pub const TENANT: &str = "butler.butlerlabs.dev/tenant";
+/// Whether an IPAllocation was the first of its cluster (`initial`) or added on demand (`growth`).
+pub const ALLOCATION_ROLE: &str = "butler.butlerlabs.dev/allocation-role";
+/// Cluster API's `IPAddressClaim` that an IPAllocation was made for, by name; it takes the place of the cluster.
+pub const ADDRESS_CLAIM: &str = "butler.butlerlabs.dev/address-claim";
+/// Since when no Service uses the addresses of an IPAllocation.
+pub const UNUSED_SINCE: &str = "butler.butlerlabs.dev/unused-since";

@@ -3,15 +3,20 @@
 //! Each folder has the same steps: observe the world into plain data, plan over it without I/O, apply the plan,
 //! report. [`run`] wires them: one slim watch per kind, shared by all who need it.
 
+pub mod address_claim;
 pub mod butler_config;
+pub mod ip_allocation;
 pub mod namespaces;
+pub mod network_pool;
+pub mod provider_config;
 pub mod rbac;
 pub mod slim;
 pub mod team;
 
 use std::{sync::Arc, time::Duration};
 
-use butler_api::butler::{ButlerConfig, Team};
+use address_claim::{IPAddress, IPAddressClaim};
+use butler_api::butler::{ButlerConfig, IPAllocation, NetworkPool, ProviderConfig, Team};
 use butler_runtime::{
     clock::SharedClock,
     controller::{self, Bounds},
@@ -21,6 +26,7 @@ use butler_runtime::{
 };
 use k8s_openapi::api::{core::v1::Namespace, rbac::v1::RoleBinding};
 use kube::{Api, Client, runtime::watcher};
+use network_pool::infrastructure::{MachineView, NodeView, ServiceView};
 use slim::ClusterSummary;
 use tokio_util::sync::CancellationToken;
 
@@ -37,6 +43,15 @@ pub(crate) struct Feeds {
     /// All of them, so that a namespace which is not ours is seen before it is touched.
     pub(crate) namespaces: Feed<Namespace>,
     pub(crate) bindings: Feed<RoleBinding>,
+    pub(crate) pools: Feed<NetworkPool>,
+    pub(crate) allocations: Feed<IPAllocation>,
+    pub(crate) providers: Feed<ProviderConfig>,
+    pub(crate) services: Feed<ServiceView>,
+    pub(crate) nodes: Feed<NodeView>,
+    /// Of Cluster API, which may not be installed: nobody waits for these three.
+    pub(crate) machines: Feed<MachineView>,
+    pub(crate) address_claims: Feed<IPAddressClaim>,
+    pub(crate) addresses: Feed<IPAddress>,
 }
 
 impl Feeds {
@@ -47,8 +62,16 @@ impl Feeds {
             configs: Feed::start(Api::all(client.clone()), everything.clone()),
             teams: Feed::start(Api::all(client.clone()), everything.clone()),
             clusters: Feed::start(Api::all(client.clone()), everything.clone()),
-            namespaces: Feed::start(Api::all(client.clone()), everything),
+            namespaces: Feed::start(Api::all(client.clone()), everything.clone()),
             bindings: Feed::start(Api::all(client.clone()), ours),
+            pools: Feed::start(Api::all(client.clone()), everything.clone()),
+            allocations: Feed::start(Api::all(client.clone()), everything.clone()),
+            providers: Feed::start(Api::all(client.clone()), everything.clone()),
+            services: Feed::start(Api::all(client.clone()), everything.clone()),
+            nodes: Feed::start(Api::all(client.clone()), everything.clone()),
+            machines: Feed::start(Api::all(client.clone()), everything.clone()),
+            address_claims: Feed::start(Api::all(client.clone()), everything.clone()),
+            addresses: Feed::start(Api::all(client.clone()), everything),
         })
     }
 
@@ -59,13 +82,26 @@ impl Feeds {
             clusters,
             namespaces,
             bindings,
+            pools,
+            allocations,
+            providers,
+            services,
+            nodes,
+            machines: _,
+            address_claims: _,
+            addresses: _,
         } = self;
         tokio::join!(
             configs.ready(),
             teams.ready(),
             clusters.ready(),
             namespaces.ready(),
-            bindings.ready()
+            bindings.ready(),
+            pools.ready(),
+            allocations.ready(),
+            providers.ready(),
+            services.ready(),
+            nodes.ready()
         );
     }
 }
@@ -83,6 +119,10 @@ pub struct Surroundings {
     pub reconciles: ReconcileMetrics,
     /// Clusters by phase; registered once as well.
     pub clusters: butler_config::ClusterGauge,
+    /// Addresses of pools.
+    pub pools: network_pool::PoolMetrics,
+    /// What providers have left.
+    pub providers: provider_config::ProviderMetrics,
 }
 
 impl Surroundings {
@@ -90,12 +130,16 @@ impl Surroundings {
     pub fn new(clock: SharedClock, metrics: Metrics, readiness: Readiness) -> Self {
         let reconciles = ReconcileMetrics::new(&metrics);
         let clusters = butler_config::ClusterGauge::new(&metrics);
+        let pools = network_pool::PoolMetrics::new(&metrics);
+        let providers = provider_config::ProviderMetrics::new(&metrics);
         Self {
             clock,
             metrics,
             readiness,
             reconciles,
             clusters,
+            pools,
+            providers,
         }
     }
 }
@@ -115,7 +159,9 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
         debounce: Duration::from_millis(500),
         ..Bounds::default()
     };
+    let addresses = addresses(&client, &feeds, &surroundings, &shutdown);
     tokio::join!(
+        addresses,
         controller::run(
             configs,
             &feeds.configs,
@@ -134,4 +180,62 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
         ),
     );
     surroundings.readiness.set(false);
+}
+
+/// Everything about addresses: pools, claims on them, machines' claims, and what providers have left.
+async fn addresses(
+    client: &Client,
+    feeds: &Arc<Feeds>,
+    surroundings: &Surroundings,
+    shutdown: &CancellationToken,
+) {
+    let pools = network_pool::Controller::new(client, feeds, surroundings);
+    let of_pools = network_pool::triggers(feeds, &pools);
+    let allocations = ip_allocation::Controller::new(client, feeds, surroundings);
+    let claims = address_claim::Controller::new(client, feeds, surroundings);
+    let providers = provider_config::Controller::new(client, feeds, surroundings);
+    let of_providers = provider_config::triggers(feeds, &providers);
+    let reconciles = || surroundings.reconciles.clone();
+    // A provider's figures follow every grant of its pools, and are no hurry.
+    let slowly = Bounds {
+        debounce: Duration::from_millis(250),
+        ..Bounds::default()
+    };
+    tokio::join!(
+        controller::run(
+            pools,
+            &feeds.pools,
+            of_pools,
+            Bounds::default(),
+            reconciles(),
+            shutdown.clone(),
+        ),
+        controller::run(
+            allocations,
+            &feeds.allocations,
+            ip_allocation::triggers(feeds),
+            Bounds {
+                concurrency: 16,
+                ..Bounds::default()
+            },
+            reconciles(),
+            shutdown.clone(),
+        ),
+        controller::run(
+            claims,
+            &feeds.address_claims,
+            address_claim::triggers(feeds),
+            Bounds::default(),
+            reconciles(),
+            shutdown.clone(),
+        ),
+        controller::run(
+            providers,
+            &feeds.providers,
+            of_providers,
+            slowly,
+            reconciles(),
+            shutdown.clone(),
+        ),
+    );
 }

@@ -9,6 +9,8 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use crate::{LEASE, MANAGER, team};
 
 const BUTLER: &str = "butler.butlerlabs.dev";
+const CLUSTER_API: &str = "cluster.x-k8s.io";
+const CLUSTER_API_IPAM: &str = "ipam.cluster.x-k8s.io";
 
 /// File names and what they hold.
 pub fn files() -> Vec<(&'static str, Vec<Manifest>)> {
@@ -37,7 +39,35 @@ fn controller() -> Vec<PolicyRule> {
             &["patch"],
         ),
         // Finalizers.
-        rule(&[BUTLER], &["teams"], &["patch"]),
+        rule(&[BUTLER], &["teams", "networkpools"], &["patch"]),
+        rule(&[BUTLER], &["networkpools", "providerconfigs"], &READ),
+        rule(&[BUTLER], &["ipallocations"], &OWN),
+        rule(
+            &[BUTLER],
+            &[
+                "networkpools/status",
+                "ipallocations/status",
+                "providerconfigs/status",
+            ],
+            &["patch"],
+        ),
+        // Addresses that the platform itself uses.
+        rule(&[""], &["services", "nodes"], &READ),
+        rule(&[CLUSTER_API], &["machines", "clusters"], &READ),
+        // Cluster API's contract for providers of addresses.
+        rule(&[CLUSTER_API_IPAM], &["ipaddresses"], &OWN),
+        rule(
+            &[CLUSTER_API_IPAM],
+            &["ipaddressclaims"],
+            &["get", "list", "watch", "patch"],
+        ),
+        rule(&[CLUSTER_API_IPAM], &["ipaddressclaims/status"], &["patch"]),
+        // An owner reference that blocks the owner's deletion needs this.
+        rule(
+            &[CLUSTER_API_IPAM, BUTLER],
+            &["ipaddressclaims/finalizers", "networkpools/finalizers"],
+            &["update"],
+        ),
         rule(&[""], &["namespaces"], &OWN),
         rule(&[RBAC], &["rolebindings"], &OWN),
         // Only these roles may be handed out.

@@ -32,12 +32,12 @@ pub fn has<K: Resource>(object: &K, finalizer: &str) -> bool {
     object.finalizers().iter().any(|held| held == finalizer)
 }
 
-/// Adds the finalizer.
+/// Adds the finalizer; returns the object as it is stored afterwards.
 pub async fn add<K: Applicable + Clone + DeserializeOwned>(
     api: &Api<K>,
     object: &K,
     finalizer: &str,
-) -> Result<(), ApiError> {
+) -> Result<K, ApiError> {
     let mut finalizers = object.finalizers().to_vec();
     finalizers.push(finalizer.to_owned());
     write(api, object, finalizers, "add a finalizer to").await
@@ -55,7 +55,9 @@ pub async fn remove<K: Applicable + Clone + DeserializeOwned>(
         .filter(|held| *held != finalizer)
         .cloned()
         .collect();
-    write(api, object, finalizers, "remove a finalizer from").await
+    write(api, object, finalizers, "remove a finalizer from")
+        .await
+        .map(drop)
 }
 
 async fn write<K: Applicable + Clone + DeserializeOwned>(
@@ -63,7 +65,7 @@ async fn write<K: Applicable + Clone + DeserializeOwned>(
     object: &K,
     finalizers: Vec<String>,
     verb: &'static str,
-) -> Result<(), ApiError> {
+) -> Result<K, ApiError> {
     let change = Change {
         metadata: Metadata {
             resource_version: object.resource_version(),
@@ -76,6 +78,5 @@ async fn write<K: Applicable + Clone + DeserializeOwned>(
         &Patch::Merge(&change),
     )
     .await
-    .map_err(ApiError::of(verb, &K::kind(&()), &full_name(object)))?;
-    Ok(())
+    .map_err(ApiError::of(verb, &K::kind(&()), &full_name(object)))
 }

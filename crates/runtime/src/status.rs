@@ -4,9 +4,9 @@ use std::fmt::Debug;
 
 use kube::{
     ResourceExt,
-    api::{Patch, PatchParams},
+    api::{DynamicObject, Patch, PatchParams},
 };
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     apply::{Applicable, Applier, Outcome, full_name},
@@ -31,6 +31,8 @@ struct Identity {
     namespace: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     uid: Option<String>,
+    #[serde(rename = "resourceVersion", skip_serializing_if = "Option::is_none")]
+    resource_version: Option<String>,
 }
 
 /// Writes `next` as the status of `object` unless `held` says the same already.
@@ -43,6 +45,30 @@ pub async fn report<K: Applicable, S: Serialize + PartialEq + Debug + Sync>(
     if held == Some(next) {
         return Ok(Outcome::Unchanged);
     }
+    write(applier, object, None, next)
+        .await
+        .map(|_| Outcome::Written)
+}
+
+/// Writes `next` as the status of exactly the object that was seen: a view that is behind loses with a conflict. For
+/// a status that is itself the record of who has what. Returns the object as it is stored afterwards.
+pub async fn report_over<K, S>(applier: &Applier, seen: &K, next: &S) -> Result<K, ApiError>
+where
+    K: Applicable + DeserializeOwned,
+    S: Serialize + Debug + Sync,
+{
+    let written = write(applier, seen, seen.resource_version(), next).await?;
+    written
+        .try_parse()
+        .map_err(|error| failed(seen)(kube::Error::SerdeError(serde::de::Error::custom(error))))
+}
+
+async fn write<K: Applicable, S: Serialize + Debug + Sync>(
+    applier: &Applier,
+    object: &K,
+    resource_version: Option<String>,
+    next: &S,
+) -> Result<DynamicObject, ApiError> {
     let body = Report {
         api_version: K::api_version(&()).into_owned(),
         kind: K::kind(&()).into_owned(),
@@ -50,6 +76,7 @@ pub async fn report<K: Applicable, S: Serialize + PartialEq + Debug + Sync>(
             name: object.name_any(),
             namespace: object.namespace(),
             uid: object.uid(),
+            resource_version,
         },
         status: next,
     };
@@ -58,10 +85,9 @@ pub async fn report<K: Applicable, S: Serialize + PartialEq + Debug + Sync>(
         .api_of(object)
         .patch_status(&object.name_any(), &params, &Patch::Apply(&body))
         .await
-        .map_err(ApiError::of(
-            "report the status of",
-            &K::kind(&()),
-            &full_name(object),
-        ))?;
-    Ok(Outcome::Written)
+        .map_err(failed(object))
+}
+
+fn failed<K: Applicable>(object: &K) -> impl FnOnce(kube::Error) -> ApiError + use<K> {
+    ApiError::of("report the status of", &K::kind(&()), &full_name(object))
 }

@@ -25,6 +25,7 @@ use crate::{
     derive = "PartialEq",
     doc = "A claim of one tenant cluster on addresses of a NetworkPool.",
     crates(kube_core = "::kube_core"),
+    selectable = ".spec.poolRef.name",
     printcolumn(name = "Pool", type_ = "string", json_path = ".spec.poolRef.name"),
     printcolumn(
         name = "Cluster",
@@ -75,6 +76,9 @@ pub struct IPAllocationSpec {
     /// Exactly these addresses, in place of any `count` of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned_range: Option<PinnedRange>,
+    /// Whether several ranges will do where no single one has enough addresses. Default: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_multiple_ranges: Option<bool>,
 }
 
 /// What addresses are for.
@@ -129,7 +133,16 @@ pub struct IPAllocationStatus {
     /// The addresses as one range: `10.40.1.8/29`, or `10.40.1.8-10.40.1.12` where that is not possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cidr: Option<String>,
-    /// Every address, one by one.
+    /// The addresses as ranges such as `10.40.1.8-10.40.1.12`: one, or several where the claim allows it. With
+    /// several, startAddress, endAddress and cidr are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 4096), inner(length(max = 80)))]
+    pub ranges: Vec<String>,
+    /// UID of the cluster that has them: one that is made later under the same name does not.
+    #[serde(default, rename = "ownerUID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub owner_uid: Option<String>,
+    /// Every address, one by one, of claims of at most 4096.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 65536), inner(length(max = 39)))]
     pub addresses: Vec<String>,

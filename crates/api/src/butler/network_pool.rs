@@ -89,7 +89,12 @@ use crate::{
          || cidr(self.cidr).containsIP(self.tenantAllocation.end)"
     )
         .message("end must lie inside the pool")
-        .field_path(".tenantAllocation.end")
+        .field_path(".tenantAllocation.end"),
+    validation = Rule::new(
+        "!has(self.gateway) || !isCIDR(self.cidr) || !isIP(self.gateway) || cidr(self.cidr).containsIP(self.gateway)"
+    )
+        .message("the gateway must lie inside the pool")
+        .field_path(".gateway")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkPoolSpec {
@@ -106,6 +111,19 @@ pub struct NetworkPoolSpec {
     /// Which part of the pool tenants draw from, and how much each gets. Defaults to the whole pool.
     #[serde(default)]
     pub tenant_allocation: TenantAllocation,
+    /// Gateway of the network. It is never handed out, and machines that draw from the pool are told of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::ip")]
+    pub gateway: Option<String>,
+    /// How many seconds addresses rest after they were given back, before anybody else gets them. Default: 300.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 604_800))]
+    pub quarantine_seconds: Option<i32>,
+    /// How many seconds a released IPAllocation is kept, to see who had which address. As long as it is kept,
+    /// its cluster gets the same addresses again. Default: 3600.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 31_536_000))]
+    pub retain_released_seconds: Option<i32>,
 }
 
 /// A range that is never handed out.
@@ -212,6 +230,13 @@ pub struct NetworkPoolStatus {
         skip_serializing_if = "Option::is_none"
     )]
     pub available_ips: Option<i64>,
+    /// Addresses that were given back and rest before anybody else gets them.
+    #[serde(
+        default,
+        rename = "restingIPs",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub resting_ips: Option<i64>,
     /// How many allocations hold addresses of this pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocation_count: Option<i64>,
@@ -261,6 +286,25 @@ pub struct NetworkPoolStatus {
         skip_serializing_if = "Option::is_none"
     )]
     pub unmanaged_scope_ips: Option<i64>,
+    /// Addresses that are being handed out just now: written before the IPAllocation is, so that nobody else
+    /// gets them whatever happens in between.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1024), extend("x-kubernetes-list-type" = "atomic"))]
+    pub grants: Vec<Grant>,
+}
+
+/// Addresses that are being handed out just now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Grant {
+    /// Name of the IPAllocation.
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// Its UID.
+    #[schemars(length(max = 64))]
+    pub uid: String,
+    /// The addresses, as ranges such as `10.40.1.8-10.40.1.12`.
+    #[schemars(length(max = 4096), inner(length(max = 80)))]
+    pub ranges: Vec<String>,
 }
 
 /// An address that the platform itself uses.

@@ -38,7 +38,12 @@ pub(crate) fn run(client: Client) -> Task {
 
 /// The controllers as a future.
 pub(crate) async fn work(client: Client) {
+    work_with(client, Metrics::default()).await;
+}
+
+/// The controllers as a future, with metrics that the test reads.
+pub(crate) async fn work_with(client: Client, metrics: Metrics) {
     let clock = SystemClock::shared();
-    let surroundings = Surroundings::new(clock, Metrics::default(), Readiness::default());
+    let surroundings = Surroundings::new(clock, metrics, Readiness::default());
     butler_controller::run(client, surroundings, CancellationToken::new()).await;
 }

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: figures against their goals, in one table. Nothing here fails a test run.
 
 mod foundation;
+mod ipam;
 mod steward;
 
 use anyhow::{Result, bail};
@@ -11,6 +12,8 @@ use clap::ValueEnum;
 pub(crate) enum Subject {
     /// Set-up of the tests, idle controllers, size of the definitions
     Foundation,
+    /// Addresses: the allocator alone, beside its model, and through a real API server
+    Ipam,
     /// A thousand hosted control planes: time, memory, idle cost, restart
     Steward,
 }
@@ -28,6 +31,7 @@ pub(crate) struct Figure {
 pub(crate) fn run(subject: Subject) -> Result<()> {
     let figures = match subject {
         Subject::Foundation => foundation::measure()?,
+        Subject::Ipam => ipam::measure()?,
         Subject::Steward => steward::measure()?,
     };
     println!("\n{:<46} {:>10} {:>10}  unit", "figure", "measured", "goal");

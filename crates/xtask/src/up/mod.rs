@@ -109,7 +109,7 @@ pub(crate) async fn start(server: &Server, stop: &CancellationToken) -> Result<P
 }
 
 /// Applies every file of a folder, in the order of their names.
-async fn apply(server: &Server, folder: &str) -> Result<()> {
+pub(crate) async fn apply(server: &Server, folder: &str) -> Result<()> {
     let mut files: Vec<PathBuf> = fs::read_dir(root().join(folder))
         .with_context(|| format!("could not list {folder}"))?
         .map(|entry| entry.map(|entry| entry.path()))
