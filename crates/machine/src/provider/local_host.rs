@@ -1,0 +1,141 @@
+//! The machines of this host, and what they tell of themselves.
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use async_trait::async_trait;
+use butler_runtime::task::{self, Task};
+use futures::{StreamExt as _, stream, stream::BoxStream};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    net::UnixStream,
+    sync::broadcast,
+    task::spawn_blocking,
+};
+
+use super::{Host, Trouble};
+use crate::{
+    bootstrap::Plan,
+    runtime::{MachineId, MachineSpec, Machines, Observed, protocol::Request},
+};
+
+/// News that a slow reader may be behind with; one that is further behind looks at everything it is told afterwards.
+const REMEMBERED: usize = 1024;
+
+/// The machines of this host.
+pub struct LocalHost {
+    machines: Machines,
+    news: broadcast::Sender<MachineId>,
+    /// Connections to first processes, by the process they are to. A connection ends with the machine, which is news.
+    watched: Mutex<HashMap<MachineId, (u32, Task)>>,
+}
+
+impl LocalHost {
+    /// The machines below a folder of this host.
+    pub fn new(machines: Machines) -> Arc<Self> {
+        Arc::new(Self {
+            machines,
+            news: broadcast::Sender::new(REMEMBERED),
+            watched: Mutex::default(),
+        })
+    }
+
+    /// Does something that may take a moment away from the threads that must not wait.
+    async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Machines) -> Result<T, crate::runtime::Error> + Send + 'static,
+    ) -> Result<T, Trouble> {
+        let machines = self.machines.clone();
+        Ok(spawn_blocking(move || work(&machines)).await??)
+    }
+
+    fn watch(&self, id: &MachineId, pid: u32) {
+        let mut watched = self.watched();
+        if watched.get(id).is_some_and(|(held, _)| *held == pid) {
+            return;
+        }
+        let Some(socket) = self.machines.socket(id) else {
+            return;
+        };
+        let (id, news) = (id.clone(), self.news.clone());
+        let task = {
+            let id = id.clone();
+            task::spawn("watch machine", async move {
+                if let Err(error) = listen(&socket, &id, &news).await {
+                    tracing::debug!(machine = %id, %error, "a machine's first process does not answer");
+                }
+                // Nobody listens when the provider is ending.
+                let _ = news.send(id);
+            })
+        };
+        watched.insert(id, (pid, task));
+    }
+
+    fn watched(&self) -> MutexGuard<'_, HashMap<MachineId, (u32, Task)>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Passes on what a first process tells, until it has ended.
+async fn listen(
+    socket: &Path,
+    id: &MachineId,
+    news: &broadcast::Sender<MachineId>,
+) -> std::io::Result<()> {
+    let mut stream = UnixStream::connect(socket).await?;
+    let mut request = serde_json::to_vec(&Request::Watch)?;
+    request.push(b'\n');
+    stream.write_all(&request).await?;
+    let mut lines = BufReader::new(stream).lines();
+    // The first line says what was just observed.
+    lines.next_line().await?;
+    while lines.next_line().await?.is_some() {
+        let _ = news.send(id.clone());
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl Host for LocalHost {
+    async fn start(&self, spec: MachineSpec, plan: Plan) -> Result<(), Trouble> {
+        self.work(move |machines| machines.start(&spec, &plan)).await
+    }
+
+    async fn observe(&self, id: &MachineId) -> Result<Observed, Trouble> {
+        let wanted = id.clone();
+        let observed = self.work(move |machines| machines.observe(&wanted)).await?;
+        match observed.pid {
+            None => {
+                self.watched().remove(id);
+                Ok(observed)
+            }
+            Some(pid) => {
+                self.watch(id, pid);
+                Ok(observed)
+            }
+        }
+    }
+
+    async fn remove(&self, id: &MachineId) -> Result<(), Trouble> {
+        self.watched().remove(id);
+        let wanted = id.clone();
+        self.work(move |machines| machines.remove(&wanted)).await
+    }
+
+    fn changes(&self) -> BoxStream<'static, MachineId> {
+        let news = self.news.subscribe();
+        stream::unfold(news, |mut news| async move {
+            loop {
+                match news.recv().await {
+                    Ok(id) => return Some((id, news)),
+                    Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    Err(broadcast::error::RecvError::Closed) => return None,
+                }
+            }
+        })
+        .boxed()
+    }
+}
