@@ -4,6 +4,7 @@
 //! fresh by the kernel.
 
 use std::{
+    env,
     ffi::CString,
     fs,
     os::unix::fs::symlink,
@@ -49,6 +50,8 @@ pub(crate) struct Facts {
     pub(crate) has_product_uuid: bool,
     /// The host's `/proc/meminfo`.
     pub(crate) memory: String,
+    /// This program.
+    pub(crate) program: PathBuf,
     /// How this program is called to play `systemctl`.
     pub(crate) systemctl: String,
 }
@@ -70,6 +73,8 @@ impl Facts {
                 .collect(),
             has_product_uuid: Path::new(PRODUCT_UUID).exists(),
             memory: fs::read_to_string(memory).map_err(Error::file("read", memory))?,
+            // By its path: the link itself leads to a mount of the host, which cannot be bound here.
+            program: env::current_exe().map_err(Error::file("find", Path::new("/proc/self/exe")))?,
             systemctl,
         })
     }
@@ -179,7 +184,7 @@ fn programs(spec: &MachineSpec, at: &dyn Fn(&str) -> PathBuf, facts: &Facts) -> 
     }
     let supervisor = at(PLATFORM).join("supervisor");
     actions.push(text(&supervisor, ""));
-    actions.push(read_only(Path::new("/proc/self/exe"), &supervisor));
+    actions.push(read_only(&facts.program, &supervisor));
     actions.push(Action::Folder(at(PLATFORM).join("bin")));
     actions.push(text(&at(PLATFORM).join("bin/systemctl"), &facts.systemctl));
     actions
@@ -313,6 +318,7 @@ mod tests {
             devices: vec!["null"],
             has_product_uuid: true,
             memory: "MemTotal:       24684000 kB\nMemFree: 1 kB\n".to_owned(),
+            program: "/usr/bin/butler".into(),
             systemctl: "#!/bin/sh\n".to_owned(),
         }
     }

@@ -123,26 +123,24 @@ fn write_file(file: &File) -> io::Result<()> {
 /// The text goes by a file: command lines are seen by everybody.
 fn run(script: &Script, reaper: &Reaper, services: &Services) -> Result<(), String> {
     let name = &script.name;
-    let prepare = || {
-        let path = format!("/run/butler/{name}.sh");
-        let mut options = OpenOptions::new();
-        options.create(true).write(true).truncate(true).mode(0o700);
-        options.open(&path)?.write_all(script.text.as_bytes())?;
-        let log = OpenOptions::new().create(true).append(true).mode(0o600).open(LOG)?;
-        Ok((path, log))
-    };
-    let ran = prepare().and_then(|(path, log): (String, fs::File)| {
-        let mut command = services.program("sh");
-        command.arg(&path).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        let code = reaper.run(&mut command)?;
-        let _ = fs::remove_file(&path);
-        Ok(code)
-    });
+    let path = format!("/run/butler/{name}.sh");
+    let ran = run_file(&path, script, reaper, services);
+    let _ = fs::remove_file(&path);
     match ran {
         Ok(0) => Ok(()),
         Ok(code) => Err(format!("{name} ended with {code}")),
         Err(error) => Err(format!("{name} could not be run: {error}")),
     }
+}
+
+fn run_file(path: &str, script: &Script, reaper: &Reaper, services: &Services) -> io::Result<i32> {
+    let mut options = OpenOptions::new();
+    options.create(true).write(true).truncate(true).mode(0o700);
+    options.open(path)?.write_all(script.text.as_bytes())?;
+    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(LOG)?;
+    let mut command = services.program("sh");
+    command.arg(path).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    reaper.run(&mut command)
 }
 
 fn log(line: &str) {
