@@ -22,7 +22,10 @@ const IGNORED: [(&str, &str); 12] = [
 
 /// Reads the document; the order of steps is cloud-init's.
 pub(super) fn read(text: &str) -> Result<Plan, Error> {
-    let document: Value = serde_saphyr::from_str(text).map_err(|error| Error::Yaml {
+    // Like the parser of cloud-init: `0640` is an octal number.
+    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    let document = serde_saphyr::from_str_with_options(text, options);
+    let document: Value = document.map_err(|error| Error::Yaml {
         // Its words would repeat the line.
         place: error.location().map_or_else(
             || "its structure".to_owned(),

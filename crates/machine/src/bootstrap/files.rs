@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Error, File,
-    document::{flag, list, scalar, text, wrong},
+    document::{flag, list, text, wrong},
 };
 
 /// More than any file of bootstrap data, and little enough for a machine's memory: a small archive can hold much.
@@ -126,16 +126,17 @@ fn gunzip(packed: &[u8]) -> Option<Vec<u8>> {
     (u64::try_from(read).is_ok_and(|read| read <= LARGEST)).then_some(content)
 }
 
-/// Permissions are octal digits, whether they are written as text or as a number.
+/// Permissions are octal digits in text, or a number, for which YAML has an octal form of its own.
 fn mode(value: Option<&Value>, at: &str) -> Result<u32, Error> {
-    let digits = match value {
+    let mode = match value {
         None | Some(Value::Null) => return Ok(DEFAULT_MODE),
-        Some(value) => scalar(value),
+        Some(Value::Number(number)) => number.as_u64().and_then(|mode| u32::try_from(mode).ok()),
+        Some(Value::String(digits)) => {
+            let digits = digits.strip_prefix("0o").unwrap_or(digits);
+            u32::from_str_radix(digits, 8).ok()
+        }
+        Some(Value::Bool(_) | Value::Array(_) | Value::Object(_)) => None,
     };
-    let mode = digits.and_then(|digits| {
-        let digits = digits.strip_prefix("0o").unwrap_or(&digits);
-        u32::from_str_radix(digits, 8).ok()
-    });
     mode.filter(|mode| *mode <= 0o7777)
         .ok_or_else(|| wrong(format!("{at}.permissions"), "octal digits such as '0640'"))
 }

@@ -84,7 +84,7 @@ fn folded_base64_is_read() {
 
 #[test]
 fn permissions_are_octal_however_they_are_written() {
-    for (written, mode) in [("'0640'", 0o640), ("\"755\"", 0o755), ("0600", 0o600)] {
+    for (written, mode) in [("'0640'", 0o640), ("\"755\"", 0o755), ("0600", 0o600), ("0o400", 0o400), ("'0o400'", 0o400)] {
         let text = format!("#cloud-config\nwrite_files: [{{path: /a, permissions: {written}}}]");
         assert_eq!(files(&text)[0].mode, mode, "{written}");
     }

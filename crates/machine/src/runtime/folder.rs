@@ -44,14 +44,9 @@ impl Folder {
         self.0.join("root")
     }
 
-    /// What the machine changes below `/usr`.
-    pub(crate) fn usr_changes(&self) -> PathBuf {
-        self.0.join("usr.changes")
-    }
-
-    /// What overlayfs needs for itself.
-    pub(crate) fn usr_work(&self) -> PathBuf {
-        self.0.join("usr.work")
+    /// What the machine changes in folders that it shares with its host.
+    pub(crate) fn changes(&self) -> PathBuf {
+        self.0.join("changes")
     }
 
     /// What the machine and the platform tell each other; the machine sees it as `/var/lib/butler`.

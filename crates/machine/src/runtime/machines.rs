@@ -86,7 +86,7 @@ impl Machines {
             return Ok(());
         }
         if folder.read_outcome()?.is_none() {
-            for path in [folder.root(), folder.usr_changes(), folder.usr_work(), folder.state()] {
+            for path in [folder.root(), folder.changes(), folder.state()] {
                 remove(&path)?;
             }
             folder.make()?;

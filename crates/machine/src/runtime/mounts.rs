@@ -17,6 +17,8 @@ use super::{Cgroups, Error, Folder, MachineSpec};
 
 /// Where the machine finds what the platform brings.
 pub(crate) const PLATFORM: &str = "/opt/butler";
+/// Folders of the host that every machine sees below its own changes: copies would take longer than all the rest.
+const SHARED: [&str; 4] = ["usr", "etc/alternatives", "etc/ca-certificates", "etc/ssl/certs"];
 /// Folders of the host that are links into `/usr` on most systems.
 const TOP: [&str; 5] = ["bin", "sbin", "lib", "lib32", "lib64"];
 const DEVICES: [&str; 8] = ["null", "zero", "full", "random", "urandom", "tty", "kmsg", "fuse"];
@@ -42,6 +44,8 @@ pub(crate) enum Action {
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) cgroups: Cgroups,
+    /// Folders of [`SHARED`] that the host has.
+    pub(crate) shared: Vec<&'static str>,
     /// Folders at the top of the host, and where they lead if they are links.
     pub(crate) top: Vec<(&'static str, Option<PathBuf>)>,
     /// Devices that the host has.
@@ -66,6 +70,10 @@ impl Facts {
         let memory = Path::new("/proc/meminfo");
         Ok(Self {
             cgroups,
+            shared: SHARED
+                .into_iter()
+                .filter(|name| Path::new("/").join(name).exists())
+                .collect(),
             top: top.collect(),
             devices: DEVICES
                 .into_iter()
@@ -93,17 +101,11 @@ pub(crate) fn plan(spec: &MachineSpec, folder: &Folder, facts: &Facts) -> Vec<Ac
     ] {
         actions.push(Action::Folder(at(path)));
     }
-    for path in [folder.usr_changes(), folder.usr_work()] {
-        actions.push(Action::Folder(path));
-    }
     // A mount point of its own, as pivot_root wants it.
     actions.push(bind(&root, &root));
-    let overlay = format!(
-        "lowerdir=/usr,upperdir={},workdir={}",
-        folder.usr_changes().display(),
-        folder.usr_work().display(),
-    );
-    actions.push(file_system("overlay", at("usr"), &overlay));
+    for name in &facts.shared {
+        actions.extend(shared(name, folder, at(name)));
+    }
     for (name, link) in &facts.top {
         match link {
             Some(target) => actions.push(Action::Link {
@@ -121,6 +123,24 @@ pub(crate) fn plan(spec: &MachineSpec, folder: &Folder, facts: &Facts) -> Vec<Ac
     actions.extend(programs(spec, &at, facts));
     actions.extend(appearance(spec, folder, &at, facts));
     actions
+}
+
+/// A folder of the host, below what the machine changes in it.
+fn shared(name: &str, folder: &Folder, target: PathBuf) -> Vec<Action> {
+    let name_of = name.replace('/', "-");
+    let changes = folder.changes().join(&name_of);
+    let work = folder.changes().join(format!("{name_of}.work"));
+    let options = format!(
+        "lowerdir=/{name},upperdir={},workdir={}",
+        changes.display(),
+        work.display(),
+    );
+    vec![
+        Action::Folder(target.clone()),
+        Action::Folder(changes),
+        Action::Folder(work),
+        file_system("overlay", target, &options),
+    ]
 }
 
 /// What the kernel makes fresh.
@@ -314,6 +334,7 @@ mod tests {
     fn facts(cgroups: Cgroups) -> Facts {
         Facts {
             cgroups,
+            shared: vec!["usr", "etc/ssl/certs"],
             top: vec![("bin", Some("usr/bin".into())), ("lib32", None)],
             devices: vec!["null"],
             has_product_uuid: true,

@@ -1,24 +1,18 @@
 //! The disk of a machine that starts for the first time: what it takes over from its host, and its identity.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::Path, process::Command};
 
 use super::super::{Error, Folder, MachineSpec, configuration::system_accounts};
 
-/// Files and folders of the host's `/etc` that programs of its `/usr` need.
-const TAKEN_OVER: [&str; 9] = [
+/// Files of the host's `/etc` that programs of its `/usr` need.
+const TAKEN_OVER: [&str; 7] = [
     "nsswitch.conf",
     "services",
     "protocols",
     "ld.so.cache",
-    "alternatives",
     "login.defs",
-    "ca-certificates",
     "ca-certificates.conf",
-    "ssl",
+    "ssl/openssl.cnf",
 ];
 
 /// Fills the disk, unless it was filled before.
@@ -30,12 +24,15 @@ pub(super) fn prepare(folder: &Folder, spec: &MachineSpec) -> Result<(), Error> 
     }
     let root = folder.root();
     let etc = root.join("etc");
-    for path in [etc.clone(), root.join("var/lib")] {
+    for path in [etc.join("ssl"), root.join("var/lib")] {
         fs::create_dir_all(&path).map_err(Error::file("make", &path))?;
     }
-    let sources = TAKEN_OVER.map(|name| Path::new("/etc").join(name));
-    let sources: Vec<_> = sources.into_iter().filter(|path| path.exists()).collect();
-    copy(&["-a"], &sources, &etc)?;
+    for name in TAKEN_OVER {
+        let source = Path::new("/etc").join(name);
+        if source.exists() {
+            fs::copy(&source, etc.join(name)).map_err(Error::file("copy", &source))?;
+        }
+    }
     for name in ["passwd", "group"] {
         let source = Path::new("/etc").join(name);
         let accounts = fs::read_to_string(&source).map_err(Error::file("read", &source))?;
@@ -55,7 +52,7 @@ pub(super) fn prepare(folder: &Folder, spec: &MachineSpec) -> Result<(), Error> 
 /// Shares the files of a container store, which are never changed, and copies its databases, which are.
 fn take_over_images(store: &Path, parent: &Path) -> Result<(), Error> {
     let target = parent.join("containerd");
-    copy(&["-al", "--no-target-directory"], &[store.to_owned()], &target)?;
+    share(store, &target)?;
     let mut open = vec![target];
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(&folder).map_err(Error::file("list", &folder))? {
@@ -75,11 +72,11 @@ fn take_over_images(store: &Path, parent: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn copy(options: &[&str], sources: &[PathBuf], target: &Path) -> Result<(), Error> {
+/// Links every file into another tree.
+fn share(source: &Path, target: &Path) -> Result<(), Error> {
     let output = Command::new("cp")
-        .args(options)
-        .args(sources)
-        .arg(target)
+        .args(["-al", "--no-target-directory"])
+        .args([source, target])
         .env("PATH", "/usr/bin:/bin")
         .output()
         .map_err(Error::file("run", Path::new("cp")))?;
@@ -87,7 +84,7 @@ fn copy(options: &[&str], sources: &[PathBuf], target: &Path) -> Result<(), Erro
         return Ok(());
     }
     Err(Error::Command {
-        command: format!("cp {} ... {}", options.join(" "), target.display()),
+        command: format!("cp -al {} {}", source.display(), target.display()),
         output: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
     })
 }
