@@ -145,7 +145,9 @@ pub struct Metadata {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
     /// Another format than the only one that is understood.
-    #[error("the bootstrap data is {found}; machines of this platform understand #cloud-config only")]
+    #[error(
+        "the bootstrap data is {found}; machines of this platform understand #cloud-config only"
+    )]
     Format {
         /// What it looks like.
         found: &'static str,

@@ -48,7 +48,10 @@ fn what_the_kubeadm_provider_writes_becomes_two_files_and_one_script() {
     assert_eq!(join.path, "/run/kubeadm/kubeadm-join-config.yaml");
     assert_eq!((join.mode, join.owner.as_str()), (0o640, "root"));
     let content = std::str::from_utf8(&join.content).unwrap();
-    assert!(content.contains("value: local://team/demo-x7k2p"), "{content}");
+    assert!(
+        content.contains("value: local://team/demo-x7k2p"),
+        "{content}"
+    );
     assert_eq!(file(placeholder).path, "/run/cluster-api/placeholder");
     assert_eq!(script.name, "runcmd");
     assert!(script.text.contains("kubeadm join --config"));
@@ -70,8 +73,9 @@ fn every_encoding_is_decoded_under_each_of_its_names() {
         ("GZIP+BASE64", &packed),
     ];
     for (encoding, content) in rows {
-        let text =
-            format!("#cloud-config\nwrite_files: [{{path: /a, encoding: {encoding}, content: {content}}}]");
+        let text = format!(
+            "#cloud-config\nwrite_files: [{{path: /a, encoding: {encoding}, content: {content}}}]"
+        );
         assert_eq!(files(&text)[0].content, b"hello", "{encoding}");
     }
 }
@@ -84,7 +88,13 @@ fn folded_base64_is_read() {
 
 #[test]
 fn permissions_are_octal_however_they_are_written() {
-    for (written, mode) in [("'0640'", 0o640), ("\"755\"", 0o755), ("0600", 0o600), ("0o400", 0o400), ("'0o400'", 0o400)] {
+    for (written, mode) in [
+        ("'0640'", 0o640),
+        ("\"755\"", 0o755),
+        ("0600", 0o600),
+        ("0o400", 0o400),
+        ("'0o400'", 0o400),
+    ] {
         let text = format!("#cloud-config\nwrite_files: [{{path: /a, permissions: {written}}}]");
         assert_eq!(files(&text)[0].mode, mode, "{written}");
     }
@@ -98,17 +108,28 @@ fn owners_have_the_group_of_their_own_name_unless_another_is_said() {
         .map(|file| (file.owner, file.group, file.append))
         .collect();
     let owner = |user: &str, group: &str, append| (user.to_owned(), group.to_owned(), append);
-    assert_eq!(owners, [owner("root", "root", false), owner("www", "www", false), owner("www", "data", true)]);
+    assert_eq!(
+        owners,
+        [
+            owner("root", "root", false),
+            owner("www", "www", false),
+            owner("www", "data", true)
+        ]
+    );
 }
 
 #[test]
 fn commands_become_one_script_and_lists_are_safe_from_the_shell() {
-    let text = "#cloud-config\nruncmd:\n- cd /tmp\n- [echo, \"it's $HOME\", 3]\n- |\n  one\n  two\n";
+    let text =
+        "#cloud-config\nruncmd:\n- cd /tmp\n- [echo, \"it's $HOME\", 3]\n- |\n  one\n  two\n";
     let plan = planned(text).unwrap();
     let [Step::Script(script)] = plan.steps.as_slice() else {
         panic!("{plan:?}");
     };
-    assert_eq!(script.text, "cd /tmp\n'echo' 'it'\\''s $HOME' '3'\none\ntwo\n\n");
+    assert_eq!(
+        script.text,
+        "cd /tmp\n'echo' 'it'\\''s $HOME' '3'\none\ntwo\n\n"
+    );
     assert!(!plan.writes_sentinel);
 }
 
@@ -141,7 +162,10 @@ fn users_are_read_and_what_they_cannot_have_is_noted() {
     assert!(!user.locked);
     assert_eq!(
         plan.ignored,
-        ["users[0]: there is no default user", "users[1].inactive: not supported"]
+        [
+            "users[0]: there is no default user",
+            "users[1].inactive: not supported"
+        ]
     );
 }
 
@@ -162,7 +186,13 @@ fn what_is_ignored_is_said_with_the_reason() {
 #[test]
 fn data_may_be_packed_as_a_whole() {
     let packed = gzip("#cloud-config\nruncmd: [a]\n");
-    assert_eq!(plan(&packed, Some("cloud-config"), &metadata()).unwrap().steps.len(), 1);
+    assert_eq!(
+        plan(&packed, Some("cloud-config"), &metadata())
+            .unwrap()
+            .steps
+            .len(),
+        1
+    );
 }
 
 #[test]
@@ -181,22 +211,70 @@ fn garbage_is_refused_with_the_place_and_without_the_content() {
         ("MIME-Version: 1.0\nsecret", "is a multi-part message"),
         ("secret: 1", "without #cloud-config in its first line"),
         ("#cloud-config\nsecret: [1", "is not YAML"),
-        ("#cloud-config\n- secret", "at the top: it must be keys with values"),
-        ("#cloud-config\nwrite_files: secret", "at write_files: it must be a list"),
-        ("#cloud-config\nwrite_files: [secret]", "at write_files[0]: it must be a file"),
-        ("#cloud-config\nwrite_files: [{path: secret}]", "at write_files[0].path: it must be an absolute path"),
-        ("#cloud-config\nwrite_files: [{path: /a/../secret}]", "at write_files[0].path"),
-        ("#cloud-config\nwrite_files: [{path: /a, encoding: secret}]", "at write_files[0].encoding: it must be base64"),
-        ("#cloud-config\nwrite_files: [{path: /a, encoding: b64, content: '*secret*'}]", "the content is not base64"),
-        ("#cloud-config\nwrite_files: [{path: /a, encoding: gz+b64, content: c2VjcmV0}]", "the content is not gzip"),
-        ("#cloud-config\nwrite_files: [{path: /a, permissions: secret}]", "at write_files[0].permissions: it must be octal"),
-        ("#cloud-config\nwrite_files: [{path: /a, permissions: '77777'}]", "at write_files[0].permissions"),
-        ("#cloud-config\nruncmd: [{secret: 1}]", "at runcmd[0]: it must be a line"),
-        ("#cloud-config\nruncmd: [[a, [secret]]]", "at runcmd[0]: it must be a list of words"),
-        ("#cloud-config\nusers: [{name: '-secret'}]", "at users[0].name: it must be a user name"),
-        ("## template: secret\n#cloud-config", "names another engine than jinja"),
-        ("## template: jinja\n#cloud-config\nruncmd: ['{{ ds.secret.x }}']", "line 3: undefined value"),
-        ("## template: jinja\n#cloud-config\nruncmd: ['{{ ']", "cannot be filled in: line 3"),
+        (
+            "#cloud-config\n- secret",
+            "at the top: it must be keys with values",
+        ),
+        (
+            "#cloud-config\nwrite_files: secret",
+            "at write_files: it must be a list",
+        ),
+        (
+            "#cloud-config\nwrite_files: [secret]",
+            "at write_files[0]: it must be a file",
+        ),
+        (
+            "#cloud-config\nwrite_files: [{path: secret}]",
+            "at write_files[0].path: it must be an absolute path",
+        ),
+        (
+            "#cloud-config\nwrite_files: [{path: /a/../secret}]",
+            "at write_files[0].path",
+        ),
+        (
+            "#cloud-config\nwrite_files: [{path: /a, encoding: secret}]",
+            "at write_files[0].encoding: it must be base64",
+        ),
+        (
+            "#cloud-config\nwrite_files: [{path: /a, encoding: b64, content: '*secret*'}]",
+            "the content is not base64",
+        ),
+        (
+            "#cloud-config\nwrite_files: [{path: /a, encoding: gz+b64, content: c2VjcmV0}]",
+            "the content is not gzip",
+        ),
+        (
+            "#cloud-config\nwrite_files: [{path: /a, permissions: secret}]",
+            "at write_files[0].permissions: it must be octal",
+        ),
+        (
+            "#cloud-config\nwrite_files: [{path: /a, permissions: '77777'}]",
+            "at write_files[0].permissions",
+        ),
+        (
+            "#cloud-config\nruncmd: [{secret: 1}]",
+            "at runcmd[0]: it must be a line",
+        ),
+        (
+            "#cloud-config\nruncmd: [[a, [secret]]]",
+            "at runcmd[0]: it must be a list of words",
+        ),
+        (
+            "#cloud-config\nusers: [{name: '-secret'}]",
+            "at users[0].name: it must be a user name",
+        ),
+        (
+            "## template: secret\n#cloud-config",
+            "names another engine than jinja",
+        ),
+        (
+            "## template: jinja\n#cloud-config\nruncmd: ['{{ ds.secret.x }}']",
+            "line 3: undefined value",
+        ),
+        (
+            "## template: jinja\n#cloud-config\nruncmd: ['{{ ']",
+            "cannot be filled in: line 3",
+        ),
     ];
     for (text, expected) in rows {
         let error = planned(text).expect_err(text).to_string();

@@ -89,7 +89,8 @@ fn words(
 fn checked(name: String, at: &str) -> Result<String, Error> {
     let first = name.chars().next();
     let starts = first.is_some_and(|char| char.is_ascii_lowercase() || char == '_');
-    let sane = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || "_-.".contains(char);
+    let sane =
+        |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || "_-.".contains(char);
     if starts && name.chars().all(sane) && name.len() <= 32 {
         Ok(name)
     } else {

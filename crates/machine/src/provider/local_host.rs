@@ -11,7 +11,7 @@ use butler_runtime::task::{self, Task};
 use futures::{StreamExt as _, stream, stream::BoxStream};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
-    net::UnixStream,
+    net::{UnixDatagram, UnixStream},
     sync::broadcast,
     task::spawn_blocking,
 };
@@ -31,16 +31,24 @@ pub struct LocalHost {
     news: broadcast::Sender<MachineId>,
     /// Connections to first processes, by the process they are to. A connection ends with the machine, which is news.
     watched: Mutex<HashMap<MachineId, (u32, Task)>>,
+    /// What others do to machines.
+    _hearing: Task,
 }
 
 impl LocalHost {
-    /// The machines below a folder of this host.
-    pub fn new(machines: Machines) -> Arc<Self> {
-        Arc::new(Self {
+    /// The machines below a folder of this host. One at a time may look after them.
+    pub fn new(machines: Machines) -> std::io::Result<Arc<Self>> {
+        let news = broadcast::Sender::new(REMEMBERED);
+        let hearing = task::spawn(
+            "news of machines",
+            hear(hearing(&machines.news())?, news.clone()),
+        );
+        Ok(Arc::new(Self {
             machines,
-            news: broadcast::Sender::new(REMEMBERED),
+            news,
             watched: Mutex::default(),
-        })
+            _hearing: hearing,
+        }))
     }
 
     /// Does something that may take a moment away from the threads that must not wait.
@@ -79,6 +87,31 @@ impl LocalHost {
     }
 }
 
+/// The socket where others say that they did something to a machine.
+fn hearing(path: &Path) -> std::io::Result<UnixDatagram> {
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    // It is left by whoever looked after the machines before.
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    UnixDatagram::bind(path)
+}
+
+async fn hear(socket: UnixDatagram, news: broadcast::Sender<MachineId>) {
+    let mut message = [0; 256];
+    while let Ok(length) = socket.recv(&mut message).await {
+        let text = message
+            .get(..length)
+            .and_then(|text| std::str::from_utf8(text).ok());
+        if let Some(id) = text.and_then(|text| text.parse().ok()) {
+            let _ = news.send(id);
+        }
+    }
+}
+
 /// Passes on what a first process tells, until it has ended.
 async fn listen(
     socket: &Path,
@@ -101,7 +134,8 @@ async fn listen(
 #[async_trait]
 impl Host for LocalHost {
     async fn start(&self, spec: MachineSpec, plan: Plan) -> Result<(), Trouble> {
-        self.work(move |machines| machines.start(&spec, &plan)).await
+        self.work(move |machines| machines.start(&spec, &plan))
+            .await
     }
 
     async fn observe(&self, id: &MachineId) -> Result<Observed, Trouble> {

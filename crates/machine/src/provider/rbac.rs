@@ -13,7 +13,10 @@ pub const NAMESPACE: &str = butler_api::names::SYSTEM_NAMESPACE;
 
 /// File names and what they hold.
 pub fn files() -> Vec<(&'static str, Vec<Manifest>)> {
-    vec![("local-provider", process(ACCOUNT, NAMESPACE, LEASE, rules()))]
+    vec![(
+        "local-provider",
+        process(ACCOUNT, NAMESPACE, LEASE, rules()),
+    )]
 }
 
 fn rules() -> Vec<PolicyRule> {
@@ -23,7 +26,11 @@ fn rules() -> Vec<PolicyRule> {
         rule(&[GROUP], &ours, &READ),
         // Finalizers, and the id of a machine.
         rule(&[GROUP], &ours, &["patch"]),
-        rule(&[GROUP], &["localclusters/status", "localmachines/status"], &["patch"]),
+        rule(
+            &[GROUP],
+            &["localclusters/status", "localmachines/status"],
+            &["patch"],
+        ),
         // Bootstrap data, by the name that a Machine gives.
         rule(&[""], &["secrets"], &["get"]),
         rule(&["events.k8s.io"], &["events"], &["create", "patch"]),

@@ -17,8 +17,19 @@ const PARENT: &str = "butler";
 pub(crate) const INIT: &str = "init";
 /// Words of a mount table that name controllers of version 1.
 const CONTROLLERS: [&str; 13] = [
-    "cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "net_cls", "net_prio",
-    "perf_event", "hugetlb", "rdma",
+    "cpu",
+    "cpuacct",
+    "cpuset",
+    "memory",
+    "devices",
+    "freezer",
+    "blkio",
+    "pids",
+    "net_cls",
+    "net_prio",
+    "perf_event",
+    "hugetlb",
+    "rdma",
 ];
 /// Controllers of version 2 that a kubelet wants.
 const WANTED: &str = "+cpu +cpuset +io +memory +pids";
@@ -132,7 +143,12 @@ impl Cgroups {
         self.limit(id, cpu_milli, memory_bytes)
     }
 
-    fn limit(&self, id: &MachineId, cpu_milli: Option<u64>, memory_bytes: Option<u64>) -> Result<(), Error> {
+    fn limit(
+        &self,
+        id: &MachineId,
+        cpu_milli: Option<u64>,
+        memory_bytes: Option<u64>,
+    ) -> Result<(), Error> {
         let quota = |milli: u64| milli * CPU_PERIOD / 1000;
         let set = |controller: &str, file: &str, value: String| match self.folder(id, controller) {
             Some(folder) => write(&folder.join(file), &value),
@@ -170,10 +186,16 @@ impl Cgroups {
 
     /// Processes of the machine that are in no cgroup of their own; its first process is among them.
     pub(crate) fn processes(&self, id: &MachineId) -> Vec<u32> {
-        let Some(folder) = self.folder(id, "pids").or_else(|| self.folder(id, "memory")) else {
+        let Some(folder) = self
+            .folder(id, "pids")
+            .or_else(|| self.folder(id, "memory"))
+        else {
             return Vec::new();
         };
-        let lists = [folder.join("cgroup.procs"), folder.join(INIT).join("cgroup.procs")];
+        let lists = [
+            folder.join("cgroup.procs"),
+            folder.join(INIT).join("cgroup.procs"),
+        ];
         let text = lists.map(|list| fs::read_to_string(list).unwrap_or_default());
         let lines = text.iter().flat_map(|text| text.lines());
         lines.filter_map(|line| line.parse().ok()).collect()
@@ -189,7 +211,10 @@ impl Cgroups {
                 let state = if frozen { "FROZEN" } else { "THAWED" };
                 write(&folder.join("freezer.state"), state)
             }
-            Self::V2(_) => write(&folder.join("cgroup.freeze"), if frozen { "1" } else { "0" }),
+            Self::V2(_) => write(
+                &folder.join("cgroup.freeze"),
+                if frozen { "1" } else { "0" },
+            ),
         }
     }
 
@@ -247,7 +272,9 @@ fn remove_tree(folder: &Path) -> Result<(), Error> {
     loop {
         match try_remove_tree(folder) {
             Ok(()) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < deadline => {
+            Err(error)
+                if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < deadline =>
+            {
                 // The kernel tells nobody when a cgroup is free.
                 std::thread::park_timeout(INTERVAL);
             }
@@ -306,7 +333,10 @@ mod tests {
     #[test]
     fn a_unified_host_is_version_two_and_one_without_cgroups_is_neither() {
         let unified = "29 22 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate";
-        assert_eq!(Cgroups::of(unified), Some(Cgroups::V2("/sys/fs/cgroup".into())));
+        assert_eq!(
+            Cgroups::of(unified),
+            Some(Cgroups::V2("/sys/fs/cgroup".into()))
+        );
         assert_eq!(Cgroups::of("22 1 0:20 / /proc rw - proc proc rw"), None);
     }
 }

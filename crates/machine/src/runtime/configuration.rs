@@ -25,14 +25,22 @@ pub(crate) fn files(spec: &MachineSpec, cgroups: &Cgroups) -> Vec<(String, Strin
             "/etc/resolv.conf".to_owned(),
             nameservers.map(|it| format!("nameserver {it}\n")).collect(),
         ),
-        ("/etc/containerd/config.toml".to_owned(), containerd(&spec.sandbox_image)),
+        (
+            "/etc/containerd/config.toml".to_owned(),
+            containerd(&spec.sandbox_image),
+        ),
         ("/etc/containerd/cni.tmpl".to_owned(), cni()),
-        (format!("{KUBELET_DROP_INS}/10-platform.conf"), kubelet(spec, cgroups)),
+        (
+            format!("{KUBELET_DROP_INS}/10-platform.conf"),
+            kubelet(spec, cgroups),
+        ),
     ];
     for mirror in &spec.mirrors {
         let folder = format!("/etc/containerd/certs.d/{}", mirror.registry);
         let url = &mirror.url;
-        let mut hosts = format!("server = \"{url}\"\n[host.\"{url}\"]\n  capabilities = [\"pull\", \"resolve\"]\n");
+        let mut hosts = format!(
+            "server = \"{url}\"\n[host.\"{url}\"]\n  capabilities = [\"pull\", \"resolve\"]\n"
+        );
         if let Some(authority) = &mirror.authority {
             hosts.push_str(&format!("  ca = \"{folder}/ca.crt\"\n"));
             files.push((format!("{folder}/ca.crt"), authority.clone()));
@@ -157,7 +165,10 @@ pub(crate) mod tests {
 
     fn file(path: &str, cgroups: &Cgroups) -> String {
         let mut files = files(&spec(), cgroups).into_iter();
-        files.find(|(held, _)| held == path).unwrap_or_else(|| panic!("no {path}")).1
+        files
+            .find(|(held, _)| held == path)
+            .unwrap_or_else(|| panic!("no {path}"))
+            .1
     }
 
     #[test]
@@ -165,15 +176,24 @@ pub(crate) mod tests {
         let cgroups = Cgroups::V2("/sys/fs/cgroup".into());
         let hosts = file("/etc/containerd/certs.d/_default/hosts.toml", &cgroups);
         assert!(hosts.contains("[host.\"https://10.40.0.254\"]"), "{hosts}");
-        assert!(hosts.contains("ca = \"/etc/containerd/certs.d/_default/ca.crt\""), "{hosts}");
-        assert_eq!(file("/etc/containerd/certs.d/_default/ca.crt", &cgroups), "PEM");
+        assert!(
+            hosts.contains("ca = \"/etc/containerd/certs.d/_default/ca.crt\""),
+            "{hosts}"
+        );
+        assert_eq!(
+            file("/etc/containerd/certs.d/_default/ca.crt", &cgroups),
+            "PEM"
+        );
     }
 
     #[test]
     fn the_kubelet_knows_its_id_and_accepts_old_cgroups_only_where_they_are() {
         let path = "/etc/kubernetes/kubelet.conf.d/10-platform.conf";
         let old = file(path, &Cgroups::V1(Vec::new()));
-        assert!(old.contains("\"providerID\": \"local://team/worker\""), "{old}");
+        assert!(
+            old.contains("\"providerID\": \"local://team/worker\""),
+            "{old}"
+        );
         assert!(old.contains("\"failCgroupV1\": false"), "{old}");
         let new = file(path, &Cgroups::V2("/sys/fs/cgroup".into()));
         assert!(!new.contains("failCgroupV1"), "{new}");

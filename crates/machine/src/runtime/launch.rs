@@ -21,7 +21,9 @@ pub(crate) const UP: &str = "up";
 pub fn launch(folder: &Path) -> Result<(), Error> {
     let folder = Folder::at(folder);
     let missing = || std::io::Error::from(std::io::ErrorKind::NotFound);
-    let spec = folder.read_spec()?.ok_or_else(|| Error::file("read", folder.path())(missing()))?;
+    let spec = folder
+        .read_spec()?
+        .ok_or_else(|| Error::file("read", folder.path())(missing()))?;
     // In the cgroups first: their namespace makes where we are its top.
     Cgroups::detect()?.enter(&spec.id)?;
     let network = &spec.network_namespace;
@@ -80,5 +82,7 @@ fn unshare() -> Result<(), Error> {
 pub(crate) fn own_arguments() -> Vec<String> {
     let verbs = ["launch", "init", "remove", "systemctl"];
     let arguments = env::args().skip(1);
-    arguments.take_while(|word| !verbs.contains(&word.as_str())).collect()
+    arguments
+        .take_while(|word| !verbs.contains(&word.as_str()))
+        .collect()
 }

@@ -2,6 +2,7 @@
 
 use std::{
     fs, io,
+    os::unix::net::UnixDatagram,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
@@ -70,8 +71,9 @@ impl Machines {
             entries => entries.map_err(Error::file("list", &self.folder))?,
         };
         let names = entries.flatten().map(|entry| entry.file_name());
-        let mut ids: Vec<MachineId> =
-            names.filter_map(|name| name.to_str()?.parse().ok()).collect();
+        let mut ids: Vec<MachineId> = names
+            .filter_map(|name| name.to_str()?.parse().ok())
+            .collect();
         ids.sort();
         Ok(ids)
     }
@@ -93,7 +95,8 @@ impl Machines {
             folder.write_plan(plan)?;
         }
         folder.write_spec(spec)?;
-        self.cgroups.make(&spec.id, spec.cpu_milli, spec.memory_bytes)?;
+        self.cgroups
+            .make(&spec.id, spec.cpu_milli, spec.memory_bytes)?;
         self.launch(spec, &folder)
     }
 
@@ -118,12 +121,44 @@ impl Machines {
         let said = String::from_utf8_lossy(&output.stderr);
         Err(Error::NotStarted {
             id: spec.id.clone(),
-            console: format!("{} {}", folder.last_words(), said.trim()).trim().to_owned(),
+            console: format!("{} {}", folder.last_words(), said.trim())
+                .trim()
+                .to_owned(),
         })
     }
 
     fn find(&self, id: &MachineId) -> Option<Handle> {
         process::first_of_namespace(&self.cgroups.processes(id))
+    }
+
+    /// The machine that is called so: by its host name, by what is behind `local://` in its id, or by its own id.
+    /// Host names are unique within a namespace only, so there may be several.
+    pub fn called(&self, name: &str) -> Result<Vec<MachineId>, Error> {
+        let mut found = Vec::new();
+        for id in self.list()? {
+            let Some(spec) = self.folder(&id).read_spec()? else {
+                continue;
+            };
+            let instance = spec.provider_id.strip_prefix("local://");
+            if spec.hostname == name || instance == Some(name) || id.as_str() == name {
+                found.push(id);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Where whoever looks after the machines hears that one was broken or resumed.
+    pub fn news(&self) -> PathBuf {
+        self.folder.join("news.sock")
+    }
+
+    /// Says that something was done to a machine. Nobody may be listening.
+    fn tell(&self, id: &MachineId) {
+        let told = UnixDatagram::unbound()
+            .and_then(|socket| socket.send_to(id.as_str().as_bytes(), self.news()));
+        if let Err(error) = told {
+            tracing::debug!(machine = %id, %error, "nobody listens for news of machines");
+        }
     }
 
     /// What is there of a machine.
@@ -162,7 +197,9 @@ impl Machines {
     pub fn pause(&self, id: &MachineId) -> Result<(), Error> {
         self.running(id)?;
         self.folder(id).hold(Held::Paused)?;
-        self.cgroups.freeze(id, true)
+        self.cgroups.freeze(id, true)?;
+        self.tell(id);
+        Ok(())
     }
 
     /// Ends a machine as a power cut would. It is not started again before it is resumed.
@@ -170,7 +207,9 @@ impl Machines {
         let folder = self.folder(id);
         let _lock = folder.lock()?;
         folder.hold(Held::Killed)?;
-        self.end(id)
+        self.end(id)?;
+        self.tell(id);
+        Ok(())
     }
 
     /// Cuts a machine off from everything but itself.
@@ -180,6 +219,7 @@ impl Machines {
         for family in ["-4", "-6"] {
             rule(&handle, family, "add")?;
         }
+        self.tell(id);
         Ok(())
     }
 
@@ -196,7 +236,9 @@ impl Machines {
                 }
             }
         }
-        folder.release()
+        folder.release()?;
+        self.tell(id);
+        Ok(())
     }
 
     /// Ends a machine and removes everything of it: processes, cgroups, disk. Nothing is left to complain about when
@@ -222,10 +264,14 @@ impl Machines {
         let Some(handle) = self.find(id) else {
             return Ok(());
         };
-        handle.kill().map_err(Error::kernel("kill the first process"))?;
+        handle
+            .kill()
+            .map_err(Error::kernel("kill the first process"))?;
         // A process that stands still does not end before it may go on.
         self.cgroups.freeze(id, false)?;
-        let ended = handle.wait(PATIENCE).map_err(Error::kernel("wait for the end of a machine"))?;
+        let ended = handle
+            .wait(PATIENCE)
+            .map_err(Error::kernel("wait for the end of a machine"))?;
         if ended { Ok(()) } else { Err(stuck()) }
     }
 
@@ -238,7 +284,9 @@ impl Machines {
 /// Adds or removes the rule that cuts a machine off.
 fn rule(machine: &Handle, family: &str, action: &str) -> Result<(), Error> {
     let pid = machine.pid.to_string();
-    let mut words = vec!["--target", &pid, "--net", "--", "ip", family, "rule", action];
+    let mut words = vec![
+        "--target", &pid, "--net", "--", "ip", family, "rule", action,
+    ];
     words.extend(PARTITION);
     let output = Command::new("nsenter")
         .args(&words)

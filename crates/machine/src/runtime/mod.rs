@@ -38,7 +38,9 @@ pub fn main(arguments: &[String]) -> ExitCode {
     let result = match arguments {
         [verb, rest @ ..] if verb == "systemctl" => return ExitCode::from(systemctl::run(rest)),
         [verb, folder] if verb == "launch" => launch(Path::new(folder)),
-        [verb, folder] if verb == "init" => init::run(Path::new(folder)).map(|never| match never {}),
+        [verb, folder] if verb == "init" => {
+            init::run(Path::new(folder)).map(|never| match never {})
+        }
         [verb, folder] if verb == "remove" => remove(Path::new(folder)),
         _ => {
             eprintln!("usage: launch FOLDER | remove FOLDER");
@@ -57,7 +59,10 @@ pub fn main(arguments: &[String]) -> ExitCode {
 /// Removes the machine of a folder, wherever it is.
 fn remove(folder: &Path) -> Result<(), Error> {
     let missing = || Error::file("find a machine in", folder)(io::ErrorKind::NotFound.into());
-    let id = folder.file_name().and_then(|name| name.to_str()?.parse().ok()).ok_or_else(missing)?;
+    let id = folder
+        .file_name()
+        .and_then(|name| name.to_str()?.parse().ok())
+        .ok_or_else(missing)?;
     let parent = folder.parent().unwrap_or(folder);
     let supervisor = Supervisor {
         program: "/proc/self/exe".into(),
@@ -81,7 +86,9 @@ pub enum Error {
         source: io::Error,
     },
     /// The kernel refused something about namespaces.
-    #[error("could not {action}; machines need root and a kernel with namespaces, cgroups, veth and overlayfs")]
+    #[error(
+        "could not {action}; machines need root and a kernel with namespaces, cgroups, veth and overlayfs"
+    )]
     Kernel {
         /// What was tried.
         action: &'static str,
@@ -112,7 +119,9 @@ pub enum Error {
         seconds: u64,
     },
     /// There are no cgroups to limit machines with.
-    #[error("this host has no cgroups mounted below /sys/fs/cgroup; machines cannot be limited or found without")]
+    #[error(
+        "this host has no cgroups mounted below /sys/fs/cgroup; machines cannot be limited or found without"
+    )]
     NoCgroups,
     /// A command of the host failed.
     #[error("`{command}` failed: {output}")]

@@ -75,7 +75,8 @@ mod tests {
 
     #[test]
     fn the_first_process_of_a_namespace_is_told_from_all_others() {
-        let status = |state: &str, pids: &str| format!("Name:\tx\nState:\t{state}\nNSpid:\t{pids}\n");
+        let status =
+            |state: &str, pids: &str| format!("Name:\tx\nState:\t{state}\nNSpid:\t{pids}\n");
         assert!(is_first(&status("S (sleeping)", "812\t1")));
         assert!(!is_first(&status("S (sleeping)", "812")), "of the host");
         assert!(!is_first(&status("S (sleeping)", "812\t7")), "another");
@@ -86,7 +87,10 @@ mod tests {
 
     #[test]
     fn a_process_that_has_ended_is_waited_for_without_end_of_patience() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
         let handle = Handle::open(child.id()).unwrap();
         assert!(!handle.wait(Duration::ZERO).unwrap());
         handle.kill().unwrap();

@@ -48,7 +48,9 @@ pub fn run(arguments: &[String]) -> u8 {
             let codes = units.iter().map(|unit| match ask(verb, unit) {
                 Ok(answer) => tell(unit, answer, told),
                 Err(error) => {
-                    eprintln!("systemctl: could not reach the first process of this machine: {error}");
+                    eprintln!(
+                        "systemctl: could not reach the first process of this machine: {error}"
+                    );
                     1
                 }
             });
@@ -65,7 +67,9 @@ fn parse(arguments: &[String]) -> Order {
         return Order::Unknown("do nothing".to_owned());
     }
     let word = words.remove(0);
-    let units = words.iter().map(|unit| unit.strip_suffix(".service").unwrap_or(unit).to_owned());
+    let units = words
+        .iter()
+        .map(|unit| unit.strip_suffix(".service").unwrap_or(unit).to_owned());
     let units: Vec<_> = units.collect();
     let now = flags.iter().any(|flag| *flag == "--now");
     let each = |verb, told| Order::Each {
@@ -100,8 +104,14 @@ fn tell(unit: &str, answer: Answer, told: Told) -> u8 {
         (Told::Word, Answer::Inactive | Answer::Unknown) => say("inactive", 3),
         (Told::Enabled, Answer::Active | Answer::Inactive) => say("enabled", 0),
         (Told::Enabled, Answer::Unknown) => say("not-found", 4),
-        (Told::Lines, Answer::Active) => say(&format!("{unit}.service\n   Loaded: loaded\n   Active: active (running)"), 0),
-        (Told::Lines, Answer::Inactive) => say(&format!("{unit}.service\n   Loaded: loaded\n   Active: inactive (dead)"), 3),
+        (Told::Lines, Answer::Active) => say(
+            &format!("{unit}.service\n   Loaded: loaded\n   Active: active (running)"),
+            0,
+        ),
+        (Told::Lines, Answer::Inactive) => say(
+            &format!("{unit}.service\n   Loaded: loaded\n   Active: inactive (dead)"),
+            3,
+        ),
         (Told::Lines, Answer::Unknown) => say(&format!("{unit}.service\n   Loaded: not-found"), 4),
     }
 }
@@ -143,10 +153,16 @@ mod tests {
     fn what_kubeadm_asks_for_is_understood() {
         assert_eq!(parsed("daemon-reload"), Order::Nothing);
         assert_eq!(parsed("start kubelet"), each(Verb::Start, Told::Silently));
-        assert_eq!(parsed("restart kubelet.service"), each(Verb::Restart, Told::Silently));
+        assert_eq!(
+            parsed("restart kubelet.service"),
+            each(Verb::Restart, Told::Silently)
+        );
         assert_eq!(parsed("is-active kubelet"), each(Verb::Query, Told::Word));
         assert_eq!(parsed("status kubelet"), each(Verb::Query, Told::Lines));
-        assert_eq!(parsed("--quiet enable --now kubelet"), each(Verb::Start, Told::Silently));
+        assert_eq!(
+            parsed("--quiet enable --now kubelet"),
+            each(Verb::Start, Told::Silently)
+        );
         assert_eq!(parsed("enable kubelet"), Order::Nothing);
         assert_eq!(parsed("hibernate"), Order::Unknown("hibernate".to_owned()));
     }

@@ -5,7 +5,12 @@
 use butler_api::infrastructure;
 use serde_json::{Value, json};
 
-const KINDS: [&str; 4] = ["LocalCluster", "LocalClusterTemplate", "LocalMachine", "LocalMachineTemplate"];
+const KINDS: [&str; 4] = [
+    "LocalCluster",
+    "LocalClusterTemplate",
+    "LocalMachine",
+    "LocalMachineTemplate",
+];
 
 fn definition(kind: &str) -> Value {
     let all = infrastructure::crds().into_iter();
@@ -29,22 +34,102 @@ fn field(definition: &Value, path: &str) -> Value {
 #[test]
 fn every_kind_has_the_fields_of_the_contract() {
     for (rule, kind, path, type_) in [
-        ("InfraCluster: control plane endpoint", "LocalCluster", "spec.controlPlaneEndpoint.host", "string"),
-        ("InfraCluster: control plane endpoint", "LocalCluster", "spec.controlPlaneEndpoint.port", "integer"),
-        ("InfraCluster: failure domains", "LocalCluster", "status.failureDomains[].name", "string"),
-        ("InfraCluster: failure domains", "LocalCluster", "status.failureDomains[].controlPlane", "boolean"),
-        ("InfraCluster: failure domains", "LocalCluster", "status.failureDomains[].attributes", "object"),
-        ("InfraCluster: initialization completed", "LocalCluster", "status.initialization.provisioned", "boolean"),
-        ("InfraCluster: conditions", "LocalCluster", "status.conditions", "array"),
-        ("InfraClusterTemplate", "LocalClusterTemplate", "spec.template.spec", "object"),
-        ("InfraClusterTemplate", "LocalClusterTemplate", "spec.template.metadata.labels", "object"),
-        ("InfraMachine: provider ID", "LocalMachine", "spec.providerID", "string"),
-        ("InfraMachine: addresses", "LocalMachine", "status.addresses[].type", "string"),
-        ("InfraMachine: addresses", "LocalMachine", "status.addresses[].address", "string"),
-        ("InfraMachine: initialization completed", "LocalMachine", "status.initialization.provisioned", "boolean"),
-        ("InfraMachine: conditions", "LocalMachine", "status.conditions", "array"),
-        ("InfraMachineTemplate", "LocalMachineTemplate", "spec.template.spec", "object"),
-        ("InfraMachineTemplate", "LocalMachineTemplate", "spec.template.metadata.annotations", "object"),
+        (
+            "InfraCluster: control plane endpoint",
+            "LocalCluster",
+            "spec.controlPlaneEndpoint.host",
+            "string",
+        ),
+        (
+            "InfraCluster: control plane endpoint",
+            "LocalCluster",
+            "spec.controlPlaneEndpoint.port",
+            "integer",
+        ),
+        (
+            "InfraCluster: failure domains",
+            "LocalCluster",
+            "status.failureDomains[].name",
+            "string",
+        ),
+        (
+            "InfraCluster: failure domains",
+            "LocalCluster",
+            "status.failureDomains[].controlPlane",
+            "boolean",
+        ),
+        (
+            "InfraCluster: failure domains",
+            "LocalCluster",
+            "status.failureDomains[].attributes",
+            "object",
+        ),
+        (
+            "InfraCluster: initialization completed",
+            "LocalCluster",
+            "status.initialization.provisioned",
+            "boolean",
+        ),
+        (
+            "InfraCluster: conditions",
+            "LocalCluster",
+            "status.conditions",
+            "array",
+        ),
+        (
+            "InfraClusterTemplate",
+            "LocalClusterTemplate",
+            "spec.template.spec",
+            "object",
+        ),
+        (
+            "InfraClusterTemplate",
+            "LocalClusterTemplate",
+            "spec.template.metadata.labels",
+            "object",
+        ),
+        (
+            "InfraMachine: provider ID",
+            "LocalMachine",
+            "spec.providerID",
+            "string",
+        ),
+        (
+            "InfraMachine: addresses",
+            "LocalMachine",
+            "status.addresses[].type",
+            "string",
+        ),
+        (
+            "InfraMachine: addresses",
+            "LocalMachine",
+            "status.addresses[].address",
+            "string",
+        ),
+        (
+            "InfraMachine: initialization completed",
+            "LocalMachine",
+            "status.initialization.provisioned",
+            "boolean",
+        ),
+        (
+            "InfraMachine: conditions",
+            "LocalMachine",
+            "status.conditions",
+            "array",
+        ),
+        (
+            "InfraMachineTemplate",
+            "LocalMachineTemplate",
+            "spec.template.spec",
+            "object",
+        ),
+        (
+            "InfraMachineTemplate",
+            "LocalMachineTemplate",
+            "spec.template.metadata.annotations",
+            "object",
+        ),
     ] {
         let found = field(&definition(kind), path);
         assert_eq!(found["type"], type_, "{rule}: {kind} {path}");
@@ -57,9 +142,16 @@ fn every_definition_is_found_the_way_cluster_api_looks_for_it() {
         let definition = definition(kind);
         let (spec, metadata) = (&definition["spec"], &definition["metadata"]);
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let name = format!("{}.{}", text(&spec["names"]["plural"]), text(&spec["group"]));
+        let name = format!(
+            "{}.{}",
+            text(&spec["names"]["plural"]),
+            text(&spec["group"])
+        );
         assert_eq!(metadata["name"], name, "the name is computed from the kind");
-        assert_eq!(metadata["labels"]["cluster.x-k8s.io/v1beta2"], "v1alpha1", "{kind}");
+        assert_eq!(
+            metadata["labels"]["cluster.x-k8s.io/v1beta2"], "v1alpha1",
+            "{kind}"
+        );
         assert_eq!(spec["scope"], "Namespaced", "{kind}");
         let categories = spec["names"]["categories"].as_array().unwrap();
         assert!(categories.contains(&json!("cluster-api")), "{kind}");

@@ -77,16 +77,25 @@ impl Scenario for Making {
 
     async fn settled(&self, world: &World) -> Result<(), String> {
         let machines = world.namespace().api::<LocalMachine>();
-        let machine = machines.get("w1").await.map_err(|error| error.to_string())?;
+        let machine = machines
+            .get("w1")
+            .await
+            .map_err(|error| error.to_string())?;
         let status = machine.status.unwrap_or_default();
         let provisioned = status.initialization.and_then(|held| held.provisioned);
         let current = status.observed_generation == machine.metadata.generation;
-        let done = is_true(&status.conditions, "Ready") && is_true(&status.conditions, "BootstrapSucceeded");
+        let done = is_true(&status.conditions, "Ready")
+            && is_true(&status.conditions, "BootstrapSucceeded");
         let held = self.0.held();
         if !held.faults.is_empty() {
             return Err(format!("{:?}", held.faults));
         }
-        if done && current && provisioned == Some(true) && held.machines.len() == 1 && held.attached.len() == 1 {
+        if done
+            && current
+            && provisioned == Some(true)
+            && held.machines.len() == 1
+            && held.attached.len() == 1
+        {
             Ok(())
         } else {
             Err(format!("{:?}", status.conditions))
@@ -135,8 +144,14 @@ impl Scenario for Ending {
     async fn user(&self, world: &World) {
         let home = world.namespace();
         let params = DeleteParams::default();
-        home.api::<LocalCluster>().delete("sky", &params).await.expect("a user deletes it");
-        home.api::<LocalMachine>().delete("w1", &params).await.expect("a user deletes it");
+        home.api::<LocalCluster>()
+            .delete("sky", &params)
+            .await
+            .expect("a user deletes it");
+        home.api::<LocalMachine>()
+            .delete("w1", &params)
+            .await
+            .expect("a user deletes it");
     }
 
     async fn settled(&self, world: &World) -> Result<(), String> {
@@ -144,7 +159,8 @@ impl Scenario for Ending {
         let machine = home.api::<LocalMachine>().get_opt("w1").await;
         let cluster = home.api::<LocalCluster>().get_opt("sky").await;
         let held = self.0.0.held();
-        let nothing = held.machines.is_empty() && held.attached.is_empty() && held.networks.is_empty();
+        let nothing =
+            held.machines.is_empty() && held.attached.is_empty() && held.networks.is_empty();
         match (machine, cluster) {
             (Ok(None), Ok(None)) if nothing && held.faults.is_empty() => Ok(()),
             (machine, cluster) => Err(format!("{machine:?} {cluster:?} {:?}", held.faults)),

@@ -31,7 +31,9 @@ const DATA: &str = "## template: jinja\n#cloud-config\nntp: {enabled: true}\n\
 
 async fn patch(api: &kube::Api<impl butler_testkit::Awaited>, name: &str, change: Value) {
     let params = PatchParams::default();
-    api.patch(name, &params, &Patch::Merge(&change)).await.unwrap();
+    api.patch(name, &params, &Patch::Merge(&change))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -46,9 +48,15 @@ async fn a_machine_starts_when_everything_it_needs_is_there_and_says_what_it_wai
 
     let local = stage::provisioned_cluster(&home, "sky").await;
     let domains = local.status.unwrap().failure_domains;
-    assert_eq!((domains[0].name.as_str(), domains[0].control_plane), ("local", Some(true)));
+    assert_eq!(
+        (domains[0].name.as_str(), domains[0].control_plane),
+        ("local", Some(true))
+    );
     let network = play.held().networks[&local.metadata.uid.unwrap()].clone();
-    assert_eq!((network.pods[0].as_str(), network.services[0].as_str()), ("10.244.0.0/16", "10.96.0.0/12"));
+    assert_eq!(
+        (network.pods[0].as_str(), network.services[0].as_str()),
+        ("10.244.0.0/16", "10.96.0.0/12")
+    );
 
     stage::reason(&home, "w1", "Ready", "WaitingForBootstrapData").await;
     assert!(play.spec("w1").is_none());
@@ -56,21 +64,37 @@ async fn a_machine_starts_when_everything_it_needs_is_there_and_says_what_it_wai
     let running = stage::reason(&home, "w1", "Ready", "Running").await;
 
     let id = format!("local://{}/w1", home.name());
-    let ready = wait_for(&home.api::<LocalMachine>(), "w1", "provisioned", PATIENCE, |machine| {
-        let status = machine.status.as_ref();
-        let held = status.and_then(|status| status.initialization.as_ref());
-        held.and_then(|held| held.provisioned) == Some(true)
-    })
+    let ready = wait_for(
+        &home.api::<LocalMachine>(),
+        "w1",
+        "provisioned",
+        PATIENCE,
+        |machine| {
+            let status = machine.status.as_ref();
+            let held = status.and_then(|status| status.initialization.as_ref());
+            held.and_then(|held| held.provisioned) == Some(true)
+        },
+    )
     .await;
     assert_eq!(ready.spec.provider_id.as_deref(), Some(id.as_str()));
     let spec = play.spec("w1").unwrap();
     assert_eq!(spec.id.as_str(), running.uid().unwrap());
-    assert_eq!((spec.cpu_milli, spec.memory_bytes), (Some(500), Some(1 << 30)));
+    assert_eq!(
+        (spec.cpu_milli, spec.memory_bytes),
+        (Some(500), Some(1 << 30))
+    );
     assert_eq!(spec.provider_id, id);
     assert_eq!(spec.programs.kubernetes.to_str(), Some("/images/35"));
     let status = ready.status.unwrap();
-    let addresses: Vec<_> = status.addresses.iter().map(|held| held.address.clone()).collect();
-    assert_eq!(addresses, [spec.address.to_string(), "w1".to_owned(), "w1".to_owned()]);
+    let addresses: Vec<_> = status
+        .addresses
+        .iter()
+        .map(|held| held.address.clone())
+        .collect();
+    assert_eq!(
+        addresses,
+        [spec.address.to_string(), "w1".to_owned(), "w1".to_owned()]
+    );
     stage::reason(&home, "w1", "BootstrapSucceeded", "Working").await;
     stage::succeed(&play, "w1");
     stage::reason(&home, "w1", "BootstrapSucceeded", "Succeeded").await;
@@ -89,7 +113,10 @@ async fn a_machine_that_fails_or_is_broken_or_dies_is_told_and_started_again() {
     stage::bootstrap(&home, "w1", "#!/bin/sh\nsecret").await;
     let refused = stage::reason(&home, "w1", "Ready", "InvalidBootstrapData").await;
     let said = serde_json::to_string(&refused.status).unwrap();
-    assert!(said.contains("a script") && !said.contains("secret"), "{said}");
+    assert!(
+        said.contains("a script") && !said.contains("secret"),
+        "{said}"
+    );
 
     stage::machine(&home, "sky", "w2", &json!({"image": "v1.33.0"})).await;
     stage::bootstrap(&home, "w2", DATA).await;
@@ -107,9 +134,14 @@ async fn a_machine_that_fails_or_is_broken_or_dies_is_told_and_started_again() {
     stage::succeed(&play, "w3");
     play.change("w3", |seen| seen.held = Some(Held::Paused));
     stage::reason(&home, "w3", "Ready", "PausedOnPurpose").await;
-    play.change("w3", |seen| (seen.pid, seen.held) = (None, Some(Held::Killed)));
+    play.change("w3", |seen| {
+        (seen.pid, seen.held) = (None, Some(Held::Killed))
+    });
     let killed = stage::reason(&home, "w3", "Ready", "KilledOnPurpose").await;
-    assert_eq!(killed.status.unwrap().initialization.unwrap().provisioned, Some(true));
+    assert_eq!(
+        killed.status.unwrap().initialization.unwrap().provisioned,
+        Some(true)
+    );
     play.change("w3", |seen| seen.held = None);
     stage::reason(&home, "w3", "Ready", "Running").await;
     assert!(play.held().faults.is_empty(), "{:?}", play.held().faults);
@@ -133,7 +165,10 @@ async fn paused_and_foreign_objects_are_left_alone_and_deletion_ends_in_order() 
     patch(&clusters, "sky", json!({"spec": {"paused": true}})).await;
     wait_for_condition(&machines, "w1", "Paused", "True").await;
     wait_for_condition(&locals, "sky", "Paused", "True").await;
-    machines.delete("w1", &DeleteParams::default()).await.unwrap();
+    machines
+        .delete("w1", &DeleteParams::default())
+        .await
+        .unwrap();
     // Another object that is worked on proves that the deletion was seen.
     stage::cluster(&home, "sea").await;
     stage::provisioned_cluster(&home, "sea").await;
@@ -146,7 +181,10 @@ async fn paused_and_foreign_objects_are_left_alone_and_deletion_ends_in_order() 
     });
     home.apply_yaml(&foreign.to_string()).await;
 
-    locals.delete("sky", &DeleteParams::default()).await.unwrap();
+    locals
+        .delete("sky", &DeleteParams::default())
+        .await
+        .unwrap();
     patch(&clusters, "sky", json!({"spec": {"paused": false}})).await;
     wait_until_gone(&machines, "w1").await;
     wait_until_gone(&locals, "sky").await;
@@ -155,7 +193,10 @@ async fn paused_and_foreign_objects_are_left_alone_and_deletion_ends_in_order() 
     assert!(held.faults.is_empty(), "{:?}", held.faults);
     drop(held);
     let theirs: LocalCluster = home.get("theirs").await;
-    assert!(theirs.status.is_none() && theirs.finalizers().is_empty(), "{theirs:?}");
+    assert!(
+        theirs.status.is_none() && theirs.finalizers().is_empty(),
+        "{theirs:?}"
+    );
 }
 
 #[tokio::test]
@@ -170,12 +211,24 @@ async fn a_network_waits_for_its_machines_and_says_so() {
     stage::bootstrap(&home, "w1", DATA).await;
     stage::reason(&home, "w1", "Ready", "Running").await;
     let locals = home.api::<LocalCluster>();
-    locals.delete("sky", &DeleteParams::default()).await.unwrap();
+    locals
+        .delete("sky", &DeleteParams::default())
+        .await
+        .unwrap();
     let waiting = wait_for_condition(&locals, "sky", "Ready", "False").await;
     let said = &waiting.status.unwrap().conditions[0].message;
     assert!(said.contains("machines w1"), "{said}");
-    assert!(waiting.metadata.finalizers.unwrap().contains(&FINALIZER.to_owned()));
-    home.api::<LocalMachine>().delete("w1", &DeleteParams::default()).await.unwrap();
+    assert!(
+        waiting
+            .metadata
+            .finalizers
+            .unwrap()
+            .contains(&FINALIZER.to_owned())
+    );
+    home.api::<LocalMachine>()
+        .delete("w1", &DeleteParams::default())
+        .await
+        .unwrap();
     wait_until_gone(&locals, "sky").await;
     assert!(play.held().networks.is_empty());
     assert!(play.held().faults.is_empty(), "{:?}", play.held().faults);
@@ -186,7 +239,9 @@ async fn a_restarted_provider_writes_nothing_and_may_do_no_more_than_its_role_sa
     let server = stage::server().await;
     for (_, manifests) in rbac::files() {
         for manifest in manifests {
-            server.apply_yaml(&serde_json::to_string(&manifest).unwrap()).await;
+            server
+                .apply_yaml(&serde_json::to_string(&manifest).unwrap())
+                .await;
         }
     }
     let home = server.namespace("team").await;

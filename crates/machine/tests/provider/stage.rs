@@ -67,7 +67,10 @@ impl Play {
     /// Changes what is there of the machine of this host name, and says so.
     pub(crate) fn change(&self, hostname: &str, change: impl FnOnce(&mut Observed)) {
         let mut held = self.held();
-        let mut found = held.machines.iter_mut().filter(|(_, (spec, ..))| spec.hostname == hostname);
+        let mut found = held
+            .machines
+            .iter_mut()
+            .filter(|(_, (spec, ..))| spec.hostname == hostname);
         let (id, (_, _, observed)) = found.next().expect("the machine was started");
         change(observed);
         let _ = self.news.send(id.clone());
@@ -85,7 +88,8 @@ impl Host for Play {
     async fn start(&self, spec: MachineSpec, plan: Plan) -> Result<(), Trouble> {
         let mut held = self.held();
         if !held.attached.contains_key(&spec.id) {
-            held.faults.insert("a machine was started without a network".to_owned());
+            held.faults
+                .insert("a machine was started without a network".to_owned());
         }
         let id = spec.id.clone();
         let entry = held.machines.entry(id).or_insert_with(|| {
@@ -102,7 +106,10 @@ impl Host for Play {
 
     async fn observe(&self, id: &MachineId) -> Result<Observed, Trouble> {
         let held = self.held();
-        let found = held.machines.get(id).map(|(_, _, observed)| observed.clone());
+        let found = held
+            .machines
+            .get(id)
+            .map(|(_, _, observed)| observed.clone());
         Ok(found.unwrap_or(Observed {
             pid: None,
             held: None,
@@ -128,14 +135,21 @@ impl Host for Play {
 #[async_trait]
 impl Network for Play {
     async fn open(&self, cluster: &ClusterNetwork) -> Result<(), Trouble> {
-        self.held().networks.insert(cluster.id.clone(), cluster.clone());
+        self.held()
+            .networks
+            .insert(cluster.id.clone(), cluster.clone());
         Ok(())
     }
 
     async fn close(&self, cluster: &str) -> Result<(), Trouble> {
         let mut held = self.held();
-        if held.attached.values().any(|(attached, _)| attached == cluster) {
-            held.faults.insert("a network was closed under its machines".to_owned());
+        if held
+            .attached
+            .values()
+            .any(|(attached, _)| attached == cluster)
+        {
+            held.faults
+                .insert("a network was closed under its machines".to_owned());
         }
         held.networks.remove(cluster);
         Ok(())
@@ -144,7 +158,8 @@ impl Network for Play {
     async fn attach(&self, machine: &MachineId, cluster: &str) -> Result<Attachment, Trouble> {
         let mut held = self.held();
         if !held.networks.contains_key(cluster) {
-            held.faults.insert("a machine was attached to no network".to_owned());
+            held.faults
+                .insert("a machine was attached to no network".to_owned());
         }
         held.given += 1;
         let next = Ipv4Addr::new(10, 40, 0, held.given);
@@ -160,7 +175,8 @@ impl Network for Play {
     async fn detach(&self, machine: &MachineId) -> Result<(), Trouble> {
         let mut held = self.held();
         if held.machines.contains_key(machine) {
-            held.faults.insert("a machine lost its network before its end".to_owned());
+            held.faults
+                .insert("a machine lost its network before its end".to_owned());
         }
         held.attached.remove(machine);
         Ok(())
@@ -176,7 +192,9 @@ pub(crate) async fn work(client: Client, play: Arc<Play>) {
         reconciles: ReconcileMetrics::new(&metrics),
         readiness: Readiness::default(),
         settings: Settings {
-            images: images.map(|(version, folder)| (version.parse().unwrap(), folder.into())).into(),
+            images: images
+                .map(|(version, folder)| (version.parse().unwrap(), folder.into()))
+                .into(),
             containerd: "/containerd".into(),
             cni: "/cni".into(),
             extra: Vec::new(),
@@ -251,7 +269,10 @@ pub(crate) async fn provisioned_cluster(home: &Namespace, name: &str) -> LocalCl
     .await;
     let status = json!({"status": {"initialization": {"infrastructureProvisioned": true}}});
     let params = PatchParams::default();
-    core(home, "Cluster").patch_status(name, &params, &Patch::Merge(&status)).await.unwrap();
+    core(home, "Cluster")
+        .patch_status(name, &params, &Patch::Merge(&status))
+        .await
+        .unwrap();
     local
 }
 
@@ -296,25 +317,43 @@ pub(crate) async fn bootstrap(home: &Namespace, machine: &str, data: &str) {
     home.apply_yaml(&secret.to_string()).await;
     let named = json!({"spec": {"bootstrap": {"dataSecretName": machine}}});
     let params = PatchParams::default();
-    core(home, "Machine").patch(machine, &params, &Patch::Merge(&named)).await.unwrap();
+    core(home, "Machine")
+        .patch(machine, &params, &Patch::Merge(&named))
+        .await
+        .unwrap();
 }
 
 /// Waits until the `LocalMachine` has a condition with a reason.
-pub(crate) async fn reason(home: &Namespace, name: &str, type_: &str, reason: &str) -> LocalMachine {
+pub(crate) async fn reason(
+    home: &Namespace,
+    name: &str,
+    type_: &str,
+    reason: &str,
+) -> LocalMachine {
     let what = format!("{type_} to be {reason}");
-    wait_for(&home.api::<LocalMachine>(), name, &what, PATIENCE, |machine| {
-        let status = machine.status.as_ref();
-        let mut held = status.iter().flat_map(|status| &status.conditions);
-        held.any(|held| held.type_ == type_ && held.reason == reason)
-    })
+    wait_for(
+        &home.api::<LocalMachine>(),
+        name,
+        &what,
+        PATIENCE,
+        |machine| {
+            let status = machine.status.as_ref();
+            let mut held = status.iter().flat_map(|status| &status.conditions);
+            held.any(|held| held.type_ == type_ && held.reason == reason)
+        },
+    )
     .await
 }
 
 /// Says that the bootstrap data of a machine was carried out.
 pub(crate) fn succeed(play: &Play, hostname: &str) {
-    play.change(hostname, |observed| observed.outcome = Some(Outcome::Succeeded));
+    play.change(hostname, |observed| {
+        observed.outcome = Some(Outcome::Succeeded)
+    });
 }
 
 pub(crate) async fn server() -> Server {
-    Server::start(butler_testkit::Options::default()).await.expect("an API server starts")
+    Server::start(butler_testkit::Options::default())
+        .await
+        .expect("an API server starts")
 }

@@ -7,7 +7,9 @@
     reason = "a test fails where it stands"
 )]
 
+mod host;
 mod join;
+mod provider;
 mod stage;
 
 use std::{fs, os::unix::fs::MetadataExt as _};
@@ -45,19 +47,38 @@ fn a_machine_runs_its_bootstrap_data_once_and_leaves_nothing_behind() {
     assert_eq!(fs::read_to_string(&greeting).unwrap(), "hello world");
     let about = fs::metadata(&greeting).unwrap();
     assert_eq!((about.mode() & 0o7777, about.uid()), (0o640, 1));
-    let read = |path: &str| fs::read_to_string(stage.file(path)).unwrap().trim().to_owned();
+    let read = |path: &str| {
+        fs::read_to_string(stage.file(path))
+            .unwrap()
+            .trim()
+            .to_owned()
+    };
     assert!(stage.file("var/tmp/a file").exists());
     assert_eq!(read("var/tmp/runtime"), "active");
     assert!(read("var/tmp/ntp").contains("not-found"));
     assert_eq!(read("var/tmp/name"), "worker");
     assert_eq!(stage.run("id -nG ann"), "ann wheel");
-    assert_eq!(read("home/ann/.ssh/authorized_keys"), "ssh-ed25519 AAAA ann@example");
+    assert_eq!(
+        read("home/ann/.ssh/authorized_keys"),
+        "ssh-ed25519 AAAA ann@example"
+    );
     assert!(read("var/log/cloud-init-output.log").contains("ignored: ntp"));
-    assert!(!stage.machines.folder(&stage.id).path().join("state/bootstrap.json").exists());
+    assert!(
+        !stage
+            .machines
+            .folder(&stage.id)
+            .path()
+            .join("state/bootstrap.json")
+            .exists()
+    );
 
     // What it sees is its own.
     assert_eq!(stage.run("cat /proc/1/comm").is_empty(), false);
-    assert!(stage.run("grep MemTotal /proc/meminfo").contains("1048576 kB"));
+    assert!(
+        stage
+            .run("grep MemTotal /proc/meminfo")
+            .contains("1048576 kB")
+    );
     assert_eq!(stage.run("cat /proc/sys/vm/overcommit_memory"), "1");
     assert_eq!(stage.run("ls /sys/class/net").trim(), "lo");
 
@@ -81,7 +102,9 @@ fn a_machine_that_is_broken_on_purpose_comes_back_as_it_was() {
     let peer = stage::Net::new();
     stage.net.connect(&peer);
     stage.start("#cloud-config\nruncmd: [date +%N > /var/tmp/once]\n");
-    let first = stage.until("the bootstrap data", |seen| seen.outcome.is_some()).pid;
+    let first = stage
+        .until("the bootstrap data", |seen| seen.outcome.is_some())
+        .pid;
     let once = fs::read_to_string(stage.file("var/tmp/once")).unwrap();
     // A port on which nobody listens refuses at once, unless nothing comes back.
     let answers = || {
@@ -92,10 +115,20 @@ fn a_machine_that_is_broken_on_purpose_comes_back_as_it_was() {
 
     stage.machines.pause(&stage.id).unwrap();
     assert_eq!(stage.observe().held, Some(Held::Paused));
-    let echo = stage.machines.command(&stage.id, &["systemctl", "is-active", "containerd"]);
-    let mut asked = echo.unwrap().stdout(std::process::Stdio::null()).spawn().unwrap();
+    let echo = stage
+        .machines
+        .command(&stage.id, &["systemctl", "is-active", "containerd"]);
+    let mut asked = echo
+        .unwrap()
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
     std::thread::park_timeout(std::time::Duration::from_millis(300));
-    assert_eq!(asked.try_wait().unwrap(), None, "nobody answers in a machine that stands still");
+    assert_eq!(
+        asked.try_wait().unwrap(),
+        None,
+        "nobody answers in a machine that stands still"
+    );
     stage.machines.resume(&stage.id).unwrap();
     assert!(asked.wait().unwrap().success(), "it answers again");
 
@@ -103,7 +136,12 @@ fn a_machine_that_is_broken_on_purpose_comes_back_as_it_was() {
     stage.machines.partition(&stage.id).unwrap();
     stage.machines.partition(&stage.id).unwrap();
     assert!(!answers(), "nobody reaches it");
-    assert!(stage.run("bash -c 'exec 3<>/dev/tcp/127.0.0.1/9'").contains("refused"), "it reaches itself");
+    assert!(
+        stage
+            .run("bash -c 'exec 3<>/dev/tcp/127.0.0.1/9'")
+            .contains("refused"),
+        "it reaches itself"
+    );
     stage.machines.resume(&stage.id).unwrap();
     assert!(answers(), "its neighbour reaches it again");
 
@@ -114,7 +152,11 @@ fn a_machine_that_is_broken_on_purpose_comes_back_as_it_was() {
     stage.start("#cloud-config\nruncmd: [date +%N > /var/tmp/once]\n");
     let again = stage.observe();
     assert!(again.pid.is_some() && again.pid != first, "{again:?}");
-    assert_eq!(fs::read_to_string(stage.file("var/tmp/once")).unwrap(), once, "it ran once");
+    assert_eq!(
+        fs::read_to_string(stage.file("var/tmp/once")).unwrap(),
+        once,
+        "it ran once"
+    );
 
     // Also a paused machine can be removed.
     let namespaces = namespaces(again.pid.unwrap());
@@ -135,7 +177,9 @@ fn a_machine_that_is_killed_while_it_starts_begins_anew() {
     stage.machines.kill(&stage.id).unwrap();
     stage.machines.resume(&stage.id).unwrap();
     stage.start("#cloud-config\nruncmd: [touch /var/tmp/second]\n");
-    stage.until("the second start", |seen| seen.outcome == Some(Outcome::Succeeded));
+    stage.until("the second start", |seen| {
+        seen.outcome == Some(Outcome::Succeeded)
+    });
     assert!(stage.file("var/tmp/second").exists());
     assert!(!begun.exists(), "its disk is new");
 }
@@ -154,7 +198,10 @@ fn bootstrap_data_that_fails_is_told_with_the_reason_and_without_its_secrets() {
     let Some(Outcome::Failed { reason }) = seen.outcome else {
         panic!("{seen:?}");
     };
-    assert_eq!(reason, "runcmd ended with 3; error execution phase preflight, token (token)");
+    assert_eq!(
+        reason,
+        "runcmd ended with 3; error execution phase preflight, token (token)"
+    );
     assert!(seen.pid.is_some(), "it goes on, to be looked at");
 }
 
@@ -166,13 +213,19 @@ fn a_machine_that_cannot_start_says_why_and_leaves_nothing() {
     let stage = Stage::new();
     let mut spec = stage.spec();
     spec.programs.cni = "/does/not/exist".into();
-    let error = stage.machines.start(&spec, &stage::plan("#cloud-config")).unwrap_err();
+    let error = stage
+        .machines
+        .start(&spec, &stage::plan("#cloud-config"))
+        .unwrap_err();
     let Error::NotStarted { console, .. } = &error else {
         panic!("{error:?}");
     };
     assert!(console.contains("opt/cni/bin"), "{console}");
     spec.network_namespace = "/does/not/exist".into();
-    let error = stage.machines.start(&spec, &stage::plan("#cloud-config")).unwrap_err();
+    let error = stage
+        .machines
+        .start(&spec, &stage::plan("#cloud-config"))
+        .unwrap_err();
     assert!(error.to_string().contains("/does/not/exist"), "{error}");
     stage.machines.remove(&stage.id).unwrap();
     assert_eq!(left(&stage, &Default::default()), Vec::<String>::new());

@@ -39,7 +39,12 @@ pub(crate) struct Net {
 impl Net {
     pub(crate) fn new() -> Self {
         let mut shell = Command::new("unshare")
-            .args(["--net", "sh", "-c", "ip link set lo up && echo up && read _"])
+            .args([
+                "--net",
+                "sh",
+                "-c",
+                "ip link set lo up && echo up && read _",
+            ])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -62,18 +67,27 @@ impl Net {
     /// A command that runs in this network.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("nsenter");
-        command.args(["--target", &self.pid().to_string(), "--net", "--"]).arg(program);
+        command
+            .args(["--target", &self.pid().to_string(), "--net", "--"])
+            .arg(program);
         command
     }
 
     pub(crate) fn ip(&self, line: &str) {
         let output = self.command("ip").args(line.split(' ')).output().unwrap();
-        assert!(output.status.success(), "ip {line}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "ip {line}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 
     /// Joins two networks by a cable: `server` gets .1, `self` gets .2.
     pub(crate) fn connect(&self, server: &Self) {
-        server.ip(&format!("link add cable type veth peer name eth0 netns {}", self.pid()));
+        server.ip(&format!(
+            "link add cable type veth peer name eth0 netns {}",
+            self.pid()
+        ));
         server.ip("addr add 10.99.0.1/24 dev cable");
         server.ip("link set cable up");
         self.ip("addr add 10.99.0.2/24 dev eth0");
@@ -95,21 +109,17 @@ pub(crate) struct Stage {
     pub(crate) id: MachineId,
     pub(crate) net: Net,
     janitor: Child,
-    folder: tempfile::TempDir,
+    _folder: tempfile::TempDir,
 }
 
 impl Stage {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let id: MachineId = format!("test-{}-{}", std::process::id(), unique()).parse().unwrap();
-        let program = PathBuf::from(env!("CARGO_BIN_EXE_butler-machine"));
-        let janitor = Command::new("sh")
-            .args(["-c", "read _; \"$0\" remove \"$1\"; rmdir \"$(dirname \"$1\")\" 2>/dev/null"])
-            .arg(&program)
-            .arg(folder.path().join(id.as_str()))
-            .stdin(Stdio::piped())
-            .spawn()
+        let id: MachineId = format!("test-{}-{}", std::process::id(), unique())
+            .parse()
             .unwrap();
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_butler-machine"));
+        let janitor = janitor(&folder.path().join(id.as_str()));
         let supervisor = Supervisor {
             program,
             arguments: Vec::new(),
@@ -119,8 +129,14 @@ impl Stage {
             id,
             net: Net::new(),
             janitor,
-            folder,
+            _folder: folder,
         }
+    }
+
+    /// Has another machine removed in the same way.
+    pub(crate) fn look_after(&mut self, folder: &Path) {
+        let before = std::mem::replace(&mut self.janitor, janitor(folder));
+        dismiss(before);
     }
 
     pub(crate) fn spec(&self) -> MachineSpec {
@@ -146,7 +162,9 @@ impl Stage {
     }
 
     pub(crate) fn start(&self, cloud_config: &str) {
-        self.machines.start(&self.spec(), &plan(cloud_config)).unwrap();
+        self.machines
+            .start(&self.spec(), &plan(cloud_config))
+            .unwrap();
     }
 
     pub(crate) fn observe(&self) -> Observed {
@@ -161,22 +179,35 @@ impl Stage {
             if wanted(&observed) {
                 return observed;
             }
-            assert!(Instant::now() < deadline, "waited {PATIENCE:?} for {what}; last: {observed:?}\n{}", self.logs());
+            assert!(
+                Instant::now() < deadline,
+                "waited {PATIENCE:?} for {what}; last: {observed:?}\n{}",
+                self.logs()
+            );
             std::thread::park_timeout(Duration::from_millis(10));
         }
     }
 
     /// Runs a command in the machine and returns what it prints.
     pub(crate) fn run(&self, line: &str) -> String {
-        let mut command = self.machines.command(&self.id, &["sh", "-c", line]).unwrap();
+        let mut command = self
+            .machines
+            .command(&self.id, &["sh", "-c", line])
+            .unwrap();
         let output = command.output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        format!("{}{}", text(&output.stdout), text(&output.stderr)).trim().to_owned()
+        format!("{}{}", text(&output.stdout), text(&output.stderr))
+            .trim()
+            .to_owned()
     }
 
     /// A file of the machine, as the host sees it.
     pub(crate) fn file(&self, path: &str) -> PathBuf {
-        self.machines.folder(&self.id).path().join("root").join(path)
+        self.machines
+            .folder(&self.id)
+            .path()
+            .join("root")
+            .join(path)
     }
 
     pub(crate) fn logs(&self) -> String {
@@ -198,8 +229,23 @@ impl Drop for Stage {
     fn drop(&mut self) {
         drop(self.janitor.stdin.take());
         let _ = self.janitor.wait();
-        let _ = self.folder.path();
     }
+}
+
+/// A process that removes a machine when its pipe is closed, which the end of this process does too.
+fn janitor(folder: &Path) -> Child {
+    Command::new("sh")
+        .args(["-c", "read _; \"$0\" remove \"$1\"; cd \"${1%/*}\" && rm -f news.sock; rmdir \"${1%/*}\" 2>/dev/null; true"])
+        .arg(env!("CARGO_BIN_EXE_butler-machine"))
+        .arg(folder)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn dismiss(mut janitor: Child) {
+    drop(janitor.stdin.take());
+    let _ = janitor.wait();
 }
 
 fn unique() -> usize {
@@ -225,13 +271,18 @@ pub(crate) fn folder_of(name: &str) -> PathBuf {
 
 pub(crate) fn binary(name: &str) -> PathBuf {
     let found = Toolchain::locate().and_then(|toolchain| toolchain.binary(name, None));
-    found.unwrap_or_else(|error| panic!("{error}; `cargo xtask toolchain install {name}` makes it available"))
+    found.unwrap_or_else(|error| {
+        panic!("{error}; `cargo xtask toolchain install {name}` makes it available")
+    })
 }
 
 /// The host's CNI plugins, where it has any: a Node is Ready without them, its pods are not.
-fn cni() -> PathBuf {
+pub(crate) fn cni() -> PathBuf {
     let known = ["/usr/lib/cni", "/opt/cni/bin"].map(PathBuf::from);
-    known.into_iter().find(|path| path.exists()).unwrap_or_else(std::env::temp_dir)
+    known
+        .into_iter()
+        .find(|path| path.exists())
+        .unwrap_or_else(std::env::temp_dir)
 }
 
 /// The namespaces of a process, by type and number.

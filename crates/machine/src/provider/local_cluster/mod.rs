@@ -41,7 +41,11 @@ pub(super) fn triggers(
                     && cluster.metadata.deletion_timestamp.is_some()
             }),
         };
-        stream::iter(ending.into_iter().map(|cluster| ObjectRef::from_obj(&*cluster)))
+        stream::iter(
+            ending
+                .into_iter()
+                .map(|cluster| ObjectRef::from_obj(&*cluster)),
+        )
     });
     stream::select(of_clusters, of_machines)
 }

@@ -20,7 +20,10 @@ pub(super) fn status(
     now: Timestamp,
 ) -> LocalClusterStatus {
     let held = raw.status.clone().unwrap_or_default();
-    let was = held.initialization.as_ref().and_then(|held| held.provisioned);
+    let was = held
+        .initialization
+        .as_ref()
+        .and_then(|held| held.provisioned);
     let stands = waits.is_none();
     let ready = match waits {
         None => Verdict::yes(READY, "Open", "the network stands"),
@@ -63,9 +66,13 @@ mod tests {
     fn provisioned_never_goes_back() {
         let mut raw = LocalCluster::default();
         let now = Timestamp::UNIX_EPOCH;
-        let provisioned = |status: &LocalClusterStatus| status.initialization.as_ref().unwrap().provisioned;
+        let provisioned =
+            |status: &LocalClusterStatus| status.initialization.as_ref().unwrap().provisioned;
         let waiting = Some(("Unavailable", "why".to_owned()));
-        assert_eq!(provisioned(&status(&raw, waiting.clone(), now)), Some(false));
+        assert_eq!(
+            provisioned(&status(&raw, waiting.clone(), now)),
+            Some(false)
+        );
         raw.status = Some(status(&raw, None, now));
         let later = status(&raw, waiting, now);
         assert_eq!(provisioned(&later), Some(true));

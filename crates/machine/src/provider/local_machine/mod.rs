@@ -54,7 +54,10 @@ pub(super) fn triggers(
             machine.namespace() == namespace
                 && machine.labels().get(capi::CLUSTER_NAME) == Some(&name)
         });
-        stream::iter(ours.into_iter().map(|machine| ObjectRef::from_obj(&*machine)))
+        stream::iter(
+            ours.into_iter()
+                .map(|machine| ObjectRef::from_obj(&*machine)),
+        )
     });
     let store = feeds.local_machines.store();
     let of_host = changes.filter_map(move |id| {
@@ -104,11 +107,17 @@ impl Controller {
         findings: &mut Findings,
     ) -> Result<(), Error> {
         let id = id(raw);
-        let observed = self.host.observe(&id).await.map_err(on_host("look at", raw))?;
+        let observed = self
+            .host
+            .observe(&id)
+            .await
+            .map_err(on_host("look at", raw))?;
         let next = plan::next(World {
             raw,
             machine: machine.as_deref(),
-            network: cluster.as_ref().and_then(|cluster| self.local_cluster(raw, cluster)),
+            network: cluster
+                .as_ref()
+                .and_then(|cluster| self.local_cluster(raw, cluster)),
             cluster: cluster.as_deref(),
             settings: &self.settings,
             observed: &observed,
@@ -129,32 +138,53 @@ impl Controller {
         Ok(())
     }
 
-    async fn start(&self, raw: &LocalMachine, start: Start, findings: &mut Findings) -> Result<(), Error> {
+    async fn start(
+        &self,
+        raw: &LocalMachine,
+        start: Start,
+        findings: &mut Findings,
+    ) -> Result<(), Error> {
         let id = id(raw);
         let attached = self.network.attach(&id, &start.network).await;
         let attached = attached.map_err(on_network("attach", raw))?;
         findings.address = Some(attached.address);
-        let started_before = findings.observed.as_ref().is_some_and(|seen| seen.outcome.is_some());
+        let started_before = findings
+            .observed
+            .as_ref()
+            .is_some_and(|seen| seen.outcome.is_some());
         let plan = match &start.data {
-            Some(secret) if !started_before => match self.bootstrap(raw, secret, &attached).await? {
-                Ok(plan) => plan,
-                Err(message) => {
-                    findings.waits = Some(("InvalidBootstrapData", message.clone()));
-                    self.tell(raw, true, "InvalidBootstrapData", message).await;
-                    return Ok(());
+            Some(secret) if !started_before => {
+                match self.bootstrap(raw, secret, &attached).await? {
+                    Ok(plan) => plan,
+                    Err(message) => {
+                        findings.waits = Some(("InvalidBootstrapData", message.clone()));
+                        self.tell(raw, true, "InvalidBootstrapData", message).await;
+                        return Ok(());
+                    }
                 }
-            },
+            }
             _ => Plan::default(),
         };
         if !plan.ignored.is_empty() {
-            let message = format!("bootstrap data that means nothing here: {}", plan.ignored.join("; "));
+            let message = format!(
+                "bootstrap data that means nothing here: {}",
+                plan.ignored.join("; ")
+            );
             self.tell(raw, false, "Ignored", message).await;
         }
         let spec = self.spec(raw, start, attached);
-        self.host.start(spec, plan).await.map_err(on_host("start", raw))?;
-        let observed = self.host.observe(&id).await.map_err(on_host("look at", raw))?;
+        self.host
+            .start(spec, plan)
+            .await
+            .map_err(on_host("start", raw))?;
+        let observed = self
+            .host
+            .observe(&id)
+            .await
+            .map_err(on_host("look at", raw))?;
         findings.observed = Some(observed);
-        self.tell(raw, false, "Started", "the machine runs".to_owned()).await;
+        self.tell(raw, false, "Started", "the machine runs".to_owned())
+            .await;
         self.write_provider_id(raw).await
     }
 
@@ -174,7 +204,9 @@ impl Controller {
             let message = format!("there is no Secret {secret} with a key `value`");
             return Ok(Err(message));
         };
-        let format = data.get("format").map(|format| String::from_utf8_lossy(&format.0).into_owned());
+        let format = data
+            .get("format")
+            .map(|format| String::from_utf8_lossy(&format.0).into_owned());
         let metadata = Metadata {
             instance_id: instance(raw),
             hostname: raw.name_any(),
@@ -229,7 +261,10 @@ impl Controller {
             ..PatchParams::default()
         };
         let name = raw.name_any();
-        let patched = self.api(raw).patch(&name, &params, &Patch::Merge(&patch)).await;
+        let patched = self
+            .api(raw)
+            .patch(&name, &params, &Patch::Merge(&patch))
+            .await;
         patched.map_err(ApiError::of("write the id of", "LocalMachine", &name))?;
         Ok(())
     }
@@ -241,8 +276,14 @@ impl Controller {
         }
         let id = id(raw);
         let ended = async {
-            self.host.remove(&id).await.map_err(on_host("remove", raw))?;
-            self.network.detach(&id).await.map_err(on_network("detach", raw))
+            self.host
+                .remove(&id)
+                .await
+                .map_err(on_host("remove", raw))?;
+            self.network
+                .detach(&id)
+                .await
+                .map_err(on_network("detach", raw))
         };
         if let Err(error) = ended.await {
             let findings = Findings {
@@ -261,7 +302,10 @@ impl Controller {
         let reference = cluster.spec.infrastructure_ref.as_ref()?;
         let ours = Some(reference).filter(|reference| reference.kind == "LocalCluster")?;
         let namespace = raw.namespace();
-        self.feeds.local_clusters.get(namespace.as_deref(), &ours.name)?.uid()
+        self.feeds
+            .local_clusters
+            .get(namespace.as_deref(), &ours.name)?
+            .uid()
     }
 
     async fn report(&self, raw: &LocalMachine, findings: &Findings) -> Result<(), ApiError> {
@@ -296,7 +340,9 @@ impl Reconciler for Controller {
         let machine = capi::owner(&*raw, "Machine")
             .and_then(|name| self.feeds.machines.get(namespace.as_deref(), name));
         let cluster = machine.as_ref().and_then(|machine| {
-            self.feeds.clusters.get(namespace.as_deref(), &machine.spec.cluster_name)
+            self.feeds
+                .clusters
+                .get(namespace.as_deref(), &machine.spec.cluster_name)
         });
         if let Some(reason) = capi::pause(&*raw, cluster.as_deref()) {
             let next = report::paused(&raw, reason, self.clock.now());
@@ -319,7 +365,8 @@ impl Reconciler for Controller {
 /// The host knows a machine by the UID of its object: names come back, this does not.
 fn id(raw: &LocalMachine) -> MachineId {
     let uid = raw.uid().unwrap_or_default();
-    uid.parse().expect("the API server gives every object a UID of digits, letters and dashes")
+    uid.parse()
+        .expect("the API server gives every object a UID of digits, letters and dashes")
 }
 
 /// `namespace/name`.

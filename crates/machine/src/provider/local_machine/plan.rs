@@ -77,7 +77,10 @@ pub(super) fn next(world: World<'_>) -> Next {
         return Next::Wait("WaitingForCluster", message);
     };
     if cluster.status.initialization.infrastructure_provisioned != Some(true) {
-        let message = format!("waits for the infrastructure of Cluster {}", cluster.name_any());
+        let message = format!(
+            "waits for the infrastructure of Cluster {}",
+            cluster.name_any()
+        );
         return Next::Wait("WaitingForClusterInfrastructure", message);
     }
     let Some(network) = network else {
@@ -92,7 +95,10 @@ pub(super) fn next(world: World<'_>) -> Next {
     }
     let data = machine.spec.bootstrap.data_secret_name.clone();
     if data.is_none() && observed.outcome.is_none() {
-        let message = format!("waits for the bootstrap data of Machine {}", machine.name_any());
+        let message = format!(
+            "waits for the bootstrap data of Machine {}",
+            machine.name_any()
+        );
         return Next::Wait("WaitingForBootstrapData", message);
     }
     let kubernetes = match image(&raw.spec.shape, machine, settings) {
@@ -167,7 +173,8 @@ mod tests {
 
     fn raw(finalizers: &[&str]) -> LocalMachine {
         LocalMachine {
-            metadata: serde_json::from_value(json!({"name": "w", "finalizers": finalizers})).unwrap(),
+            metadata: serde_json::from_value(json!({"name": "w", "finalizers": finalizers}))
+                .unwrap(),
             ..LocalMachine::default()
         }
     }
@@ -188,7 +195,9 @@ mod tests {
     };
 
     fn bootstrapped() -> Machine {
-        machine(json!({"clusterName": "sky", "version": "v1.35.4", "bootstrap": {"dataSecretName": "data"}}))
+        machine(
+            json!({"clusterName": "sky", "version": "v1.35.4", "bootstrap": {"dataSecretName": "data"}}),
+        )
     }
 
     fn decide(
@@ -224,16 +233,34 @@ mod tests {
         let (ready, unready) = (cluster(true), cluster(false));
         let uid = Some("uid");
         let rows = [
-            ("WaitingForMachine", decide(&fresh, None, None, None, &NOTHING)),
-            ("WaitingForCluster", decide(&fresh, Some(&full), None, None, &NOTHING)),
+            (
+                "WaitingForMachine",
+                decide(&fresh, None, None, None, &NOTHING),
+            ),
+            (
+                "WaitingForCluster",
+                decide(&fresh, Some(&full), None, None, &NOTHING),
+            ),
             (
                 "WaitingForClusterInfrastructure",
                 decide(&fresh, Some(&full), Some(&unready), uid, &NOTHING),
             ),
-            ("WaitingForLocalCluster", decide(&fresh, Some(&full), Some(&ready), None, &NOTHING)),
-            ("Adopt", decide(&fresh, Some(&full), Some(&ready), uid, &NOTHING)),
-            ("WaitingForBootstrapData", decide(&ours, Some(&bare), Some(&ready), uid, &NOTHING)),
-            ("Start", decide(&ours, Some(&full), Some(&ready), uid, &NOTHING)),
+            (
+                "WaitingForLocalCluster",
+                decide(&fresh, Some(&full), Some(&ready), None, &NOTHING),
+            ),
+            (
+                "Adopt",
+                decide(&fresh, Some(&full), Some(&ready), uid, &NOTHING),
+            ),
+            (
+                "WaitingForBootstrapData",
+                decide(&ours, Some(&bare), Some(&ready), uid, &NOTHING),
+            ),
+            (
+                "Start",
+                decide(&ours, Some(&full), Some(&ready), uid, &NOTHING),
+            ),
         ];
         for (expected, next) in rows {
             assert_eq!(reason(&next), expected, "{next:?}");
@@ -249,8 +276,14 @@ mod tests {
         };
         let done = Some(Outcome::Succeeded);
         assert_eq!(reason(&seen(Some(7), None, None)), "Stand");
-        assert_eq!(reason(&seen(Some(7), Some(Held::Paused), done.clone())), "Stand");
-        assert_eq!(reason(&seen(None, Some(Held::Killed), done.clone())), "Stand");
+        assert_eq!(
+            reason(&seen(Some(7), Some(Held::Paused), done.clone())),
+            "Stand"
+        );
+        assert_eq!(
+            reason(&seen(None, Some(Held::Killed), done.clone())),
+            "Stand"
+        );
         assert_eq!(reason(&seen(None, None, done)), "Start");
     }
 
@@ -268,7 +301,10 @@ mod tests {
         assert_eq!(of(None, Some("v1.35.4")), Ok("/35".into()));
         assert_eq!(of(None, None), Ok("/35".into()));
         let message = of(None, Some("v1.33.0")).unwrap_err();
-        assert_eq!(message, "there is no node image v1.33.0; there are: v1.34.4, v1.35.4");
+        assert_eq!(
+            message,
+            "there is no node image v1.33.0; there are: v1.34.4, v1.35.4"
+        );
     }
 
     #[test]
@@ -277,7 +313,13 @@ mod tests {
         raw.spec.shape.cpu = IntOrString::String("500m".to_owned());
         raw.spec.shape.memory = IntOrString::String("1Gi".to_owned());
         let machine = bootstrapped();
-        let next = decide(&raw, Some(&machine), Some(&cluster(true)), Some("uid"), &NOTHING);
+        let next = decide(
+            &raw,
+            Some(&machine),
+            Some(&cluster(true)),
+            Some("uid"),
+            &NOTHING,
+        );
         let Next::Start(start) = next else {
             panic!("{next:?}");
         };

@@ -35,12 +35,23 @@ pub(super) struct Findings {
 }
 
 /// The next status of a machine that is being worked on.
-pub(super) fn status(raw: &LocalMachine, findings: &Findings, now: Timestamp) -> LocalMachineStatus {
+pub(super) fn status(
+    raw: &LocalMachine,
+    findings: &Findings,
+    now: Timestamp,
+) -> LocalMachineStatus {
     let held = raw.status.clone().unwrap_or_default();
-    let runs = findings.observed.as_ref().is_some_and(|seen| seen.pid.is_some());
-    let was = held.initialization.as_ref().and_then(|held| held.provisioned);
+    let runs = findings
+        .observed
+        .as_ref()
+        .is_some_and(|seen| seen.pid.is_some());
+    let was = held
+        .initialization
+        .as_ref()
+        .and_then(|held| held.provisioned);
     // It never goes back, and comes only with what Cluster API reads along with it.
-    let provisioned = was == Some(true) || (runs && findings.address.is_some() && raw.spec.provider_id.is_some());
+    let provisioned =
+        was == Some(true) || (runs && findings.address.is_some() && raw.spec.provider_id.is_some());
     let addresses = match findings.address {
         Some(address) => addresses(raw, address),
         None => held.addresses.clone(),
@@ -96,7 +107,8 @@ fn ready(findings: &Findings) -> Verdict {
                 Held::Killed => ("KilledOnPurpose", "was killed"),
                 Held::Partitioned => ("PartitionedOnPurpose", "is cut off from its network"),
             };
-            let message = format!("the machine {what} on purpose; `butleradm machine resume` takes it back");
+            let message =
+                format!("the machine {what} on purpose; `butleradm machine resume` takes it back");
             Verdict::no(READY, reason, message)
         }
         (None, _, None) => Verdict::no(READY, "NotRunning", "the machine does not run"),
@@ -110,18 +122,29 @@ fn ready(findings: &Findings) -> Verdict {
 }
 
 fn bootstrapped(findings: &Findings) -> Verdict {
-    let outcome = findings.observed.as_ref().map(|seen| (&seen.outcome, seen.pid));
+    let outcome = findings
+        .observed
+        .as_ref()
+        .map(|seen| (&seen.outcome, seen.pid));
     match outcome {
-        Some((Some(Outcome::Succeeded), _)) => {
-            Verdict::yes(BOOTSTRAPPED, "Succeeded", "the bootstrap data was carried out")
+        Some((Some(Outcome::Succeeded), _)) => Verdict::yes(
+            BOOTSTRAPPED,
+            "Succeeded",
+            "the bootstrap data was carried out",
+        ),
+        Some((Some(Outcome::Failed { reason }), _)) => {
+            Verdict::no(BOOTSTRAPPED, "Failed", reason.clone())
         }
-        Some((Some(Outcome::Failed { reason }), _)) => Verdict::no(BOOTSTRAPPED, "Failed", reason.clone()),
-        Some((None, Some(_))) => {
-            Verdict::unknown(BOOTSTRAPPED, "Working", "the bootstrap data is being carried out")
-        }
-        Some((None, None)) | None => {
-            Verdict::unknown(BOOTSTRAPPED, "NotStarted", "the machine has not been started")
-        }
+        Some((None, Some(_))) => Verdict::unknown(
+            BOOTSTRAPPED,
+            "Working",
+            "the bootstrap data is being carried out",
+        ),
+        Some((None, None)) | None => Verdict::unknown(
+            BOOTSTRAPPED,
+            "NotStarted",
+            "the machine has not been started",
+        ),
     }
 }
 
@@ -155,7 +178,10 @@ mod tests {
     }
 
     fn provisioned(status: &LocalMachineStatus) -> Option<bool> {
-        status.initialization.as_ref().and_then(|held| held.provisioned)
+        status
+            .initialization
+            .as_ref()
+            .and_then(|held| held.provisioned)
     }
 
     fn reason<'a>(status: &'a LocalMachineStatus, type_: &str) -> &'a str {

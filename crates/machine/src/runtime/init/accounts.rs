@@ -22,7 +22,9 @@ pub(super) fn number(file: &str, name: &str) -> io::Result<u32> {
 }
 
 fn find<'a>(accounts: &'a str, name: &str) -> Option<Vec<&'a str>> {
-    let mut lines = accounts.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let mut lines = accounts
+        .lines()
+        .map(|line| line.split(':').collect::<Vec<_>>());
     lines.find(|fields| fields.first() == Some(&name))
 }
 
@@ -47,7 +49,10 @@ pub(super) fn make(user: &User, reaper: &Reaper, services: &Services) -> io::Res
     }
     authorize(user)?;
     if !user.sudo.is_empty() {
-        let lines = user.sudo.iter().map(|rule| format!("{} {rule}\n", user.name));
+        let lines = user
+            .sudo
+            .iter()
+            .map(|rule| format!("{} {rule}\n", user.name));
         fs::create_dir_all("/etc/sudoers.d")?;
         let path = Path::new("/etc/sudoers.d").join(&user.name);
         fs::write(&path, lines.collect::<String>())?;
@@ -72,7 +77,11 @@ fn arguments(user: &User) -> Vec<String> {
     } = user;
     let mut words = vec!["--create-home".to_owned()];
     let mut option = |flag: &str, value: Option<&String>| {
-        words.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value.clone()]));
+        words.extend(
+            value
+                .into_iter()
+                .flat_map(|value| [flag.to_owned(), value.clone()]),
+        );
     };
     option("--comment", gecos.as_ref());
     option("--home-dir", home.as_ref());
@@ -92,7 +101,12 @@ fn set_password(user: &User, hash: &str, reaper: &Reaper, services: &Services) -
     writeln!(writer, "{}:{mark}{hash}", user.name)?;
     drop(writer);
     let mut command = services.program("chpasswd");
-    match reaper.run(command.arg("--encrypted").stdin(reader).stdout(Stdio::null()))? {
+    match reaper.run(
+        command
+            .arg("--encrypted")
+            .stdin(reader)
+            .stdout(Stdio::null()),
+    )? {
         0 => Ok(()),
         code => Err(io::Error::other(format!("chpasswd ended with {code}"))),
     }
@@ -138,6 +152,9 @@ mod tests {
             password_hash: Some("secret".to_owned()),
             ..User::default()
         };
-        assert_eq!(arguments(&user), ["--create-home", "--groups", "wheel,users", "ann"]);
+        assert_eq!(
+            arguments(&user),
+            ["--create-home", "--groups", "wheel,users", "ann"]
+        );
     }
 }

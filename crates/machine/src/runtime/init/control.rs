@@ -53,7 +53,9 @@ pub(super) fn serve(
     board: &Arc<Board>,
 ) -> Result<Infallible, Error> {
     loop {
-        let (stream, _) = listener.accept().map_err(Error::kernel("accept a connection"))?;
+        let (stream, _) = listener
+            .accept()
+            .map_err(Error::kernel("accept a connection"))?;
         let (services, board) = (Arc::clone(services), Arc::clone(board));
         thread::spawn(move || {
             // Whoever asked has gone: there is nobody to tell.

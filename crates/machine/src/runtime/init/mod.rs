@@ -48,7 +48,9 @@ const NETWORK_SETTINGS: [(&str, &str); 4] = [
 pub fn run(folder: &Path) -> Result<std::convert::Infallible, Error> {
     let folder = Folder::at(folder);
     let nothing = || std::io::Error::from(std::io::ErrorKind::NotFound);
-    let spec = folder.read_spec()?.ok_or_else(|| Error::file("read", folder.path())(nothing()))?;
+    let spec = folder
+        .read_spec()?
+        .ok_or_else(|| Error::file("read", folder.path())(nothing()))?;
     let cgroups = Cgroups::detect()?;
     disk::prepare(&folder, &spec)?;
     let facts = Facts::gather(cgroups.clone(), systemctl())?;
@@ -73,8 +75,11 @@ fn enter(root: &Path, spec: &MachineSpec) -> Result<(), Error> {
     unmount(".", UnmountFlags::DETACH).map_err(Error::kernel("leave the host's root"))?;
     std::env::set_current_dir("/").map_err(Error::file("enter", Path::new("/")))?;
     // Pods may ask for mounts to travel; they do within the machine.
-    mount_change("/", MountPropagationFlags::SHARED | MountPropagationFlags::REC)
-        .map_err(Error::kernel("share mounts"))?;
+    mount_change(
+        "/",
+        MountPropagationFlags::SHARED | MountPropagationFlags::REC,
+    )
+    .map_err(Error::kernel("share mounts"))?;
     sethostname(spec.hostname.as_bytes()).map_err(Error::kernel("set the host name"))
 }
 
@@ -120,7 +125,10 @@ fn say_up() -> Result<(), Error> {
     said.map_err(Error::kernel("say that the machine is up"))?;
     // Whoever reads has gone: a service that inherited the pipe would die of it.
     let nowhere = Path::new("/dev/null");
-    let nowhere = fs::OpenOptions::new().write(true).open(nowhere).map_err(Error::file("open", nowhere))?;
+    let nowhere = fs::OpenOptions::new()
+        .write(true)
+        .open(nowhere)
+        .map_err(Error::file("open", nowhere))?;
     rustix::stdio::dup2_stdout(nowhere).map_err(Error::kernel("close the pipe"))
 }
 
@@ -132,5 +140,9 @@ pub(crate) fn environment(spec: &MachineSpec) -> Vec<(&'static str, String)> {
         "{PLATFORM}/bin:{PLATFORM}/kubernetes:{PLATFORM}/containerd:{extra}\
          /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     );
-    vec![("PATH", path), ("HOME", "/root".to_owned()), ("LANG", "C.UTF-8".to_owned())]
+    vec![
+        ("PATH", path),
+        ("HOME", "/root".to_owned()),
+        ("LANG", "C.UTF-8".to_owned()),
+    ]
 }

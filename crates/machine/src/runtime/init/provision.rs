@@ -35,7 +35,10 @@ const TOLD: usize = 4;
 
 /// Starts to carry out the plan, unless it has been before.
 pub(super) fn start(reaper: &Arc<Reaper>, services: &Arc<Services>) -> Result<Arc<Board>, Error> {
-    let (plan_file, outcome_file) = (Path::new(STATE).join("bootstrap.json"), Path::new(STATE).join("outcome.json"));
+    let (plan_file, outcome_file) = (
+        Path::new(STATE).join("bootstrap.json"),
+        Path::new(STATE).join("outcome.json"),
+    );
     if let Some(outcome) = read(&outcome_file)? {
         return Ok(Board::new(Progress::Ended(outcome)));
     }
@@ -93,7 +96,8 @@ fn carry_out(plan: &Plan, reaper: &Reaper, services: &Services) -> Outcome {
         return Outcome::Succeeded;
     }
     let output = fs::read_to_string(LOG).unwrap_or_default();
-    let mut reason = trouble.unwrap_or_else(|| format!("the commands ended without writing {SENTINEL}"));
+    let mut reason =
+        trouble.unwrap_or_else(|| format!("the commands ended without writing {SENTINEL}"));
     for line in complaints(&output) {
         reason.push_str("; ");
         reason.push_str(&line);
@@ -137,15 +141,27 @@ fn run_file(path: &str, script: &Script, reaper: &Reaper, services: &Services) -
     let mut options = OpenOptions::new();
     options.create(true).write(true).truncate(true).mode(0o700);
     options.open(path)?.write_all(script.text.as_bytes())?;
-    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(LOG)?;
+    let log = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(LOG)?;
     let mut command = services.program("sh");
-    command.arg(path).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    command
+        .arg(path)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log);
     reaper.run(&mut command)
 }
 
 fn log(line: &str) {
     eprintln!("{line}");
-    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(LOG);
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(LOG);
     // The console has it too.
     let _ = file.and_then(|mut file| writeln!(file, "{line}"));
 }
@@ -155,21 +171,31 @@ fn log(line: &str) {
 fn complaints(output: &str) -> Vec<String> {
     let complains = |line: &&str| {
         let line = line.trim_start();
-        line.starts_with("error") || line.starts_with("[ERROR") || line.starts_with("W") && line.contains("join")
+        line.starts_with("error")
+            || line.starts_with("[ERROR")
+            || line.starts_with("W") && line.contains("join")
     };
     let lines: Vec<_> = output.lines().filter(complains).collect();
     let last = lines.len().saturating_sub(TOLD);
-    lines.iter().skip(last).map(|line| masked(line.trim())).collect()
+    lines
+        .iter()
+        .skip(last)
+        .map(|line| masked(line.trim()))
+        .collect()
 }
 
 /// Replaces bootstrap tokens: six characters, a dot, sixteen characters.
 fn masked(line: &str) -> String {
     let part = |text: &str, length| {
-        text.len() == length && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        text.len() == length
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
     };
     let is_token = |word: &str| {
         let word = word.trim_matches(|char: char| !char.is_ascii_alphanumeric());
-        word.split_once('.').is_some_and(|(id, secret)| part(id, 6) && part(secret, 16))
+        word.split_once('.')
+            .is_some_and(|(id, secret)| part(id, 6) && part(secret, 16))
     };
     let words = line.split(' ');
     let words = words.map(|word| if is_token(word) { "(token)" } else { word });
@@ -196,6 +222,9 @@ mod tests {
     #[test]
     fn tokens_are_masked_wherever_they_stand() {
         let line = "error: token \"abcdef.0123456789abcdef\" is gone, version 1.35.4 stays";
-        assert_eq!(masked(line), "error: token (token) is gone, version 1.35.4 stays");
+        assert_eq!(
+            masked(line),
+            "error: token (token) is gone, version 1.35.4 stays"
+        );
     }
 }

@@ -88,7 +88,10 @@ impl Service {
     fn once(&self, reaper: &Reaper, command: &mut Command) -> io::Result<i32> {
         let log = format!("/var/log/{}.log", self.name);
         let log = OpenOptions::new().create(true).append(true).open(log)?;
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
         let mut state = self.lock();
         if !state.wanted {
             return Ok(0);
@@ -178,7 +181,10 @@ impl Services {
             let environment = environment.clone();
             let line = kubelet(spec);
             // A machine that has joined before goes on where it was; until then kubeadm says when to start.
-            let joined = ["/var/lib/kubelet/config.yaml", "/etc/kubernetes/kubelet.conf"];
+            let joined = [
+                "/var/lib/kubelet/config.yaml",
+                "/etc/kubernetes/kubelet.conf",
+            ];
             let joined = joined.iter().all(|path| Path::new(path).exists());
             Service::start("kubelet", joined, reaper, move || {
                 let mut command = program("sh", &environment);
@@ -222,7 +228,10 @@ fn program(name: &str, environment: &[(&'static str, String)]) -> Command {
         .map(|folder| Path::new(folder).join(name))
         .find(|path| path.exists());
     let mut command = Command::new(found.unwrap_or_else(|| name.into()));
-    command.env_clear().envs(environment.iter().cloned()).current_dir("/");
+    command
+        .env_clear()
+        .envs(environment.iter().cloned())
+        .current_dir("/");
     command
 }
 
@@ -247,7 +256,10 @@ fn listen() -> Result<Arc<(Mutex<bool>, Condvar)>, Error> {
         let mut message = [0; 4096];
         while let Ok(length) = socket.recv(&mut message) {
             let message = message.get(..length).unwrap_or_default();
-            if message.split(|byte| *byte == b'\n').any(|line| line == b"READY=1") {
+            if message
+                .split(|byte| *byte == b'\n')
+                .any(|line| line == b"READY=1")
+            {
                 let (ready, changed) = &*told;
                 *ready.lock().unwrap_or_else(PoisonError::into_inner) = true;
                 changed.notify_all();

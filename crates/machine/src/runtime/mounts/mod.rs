@@ -3,25 +3,18 @@
 //! The host's `/usr` below an overlay gives every program the host has; everything else is the machine's own or made
 //! fresh by the kernel.
 
-use std::{
-    env,
-    ffi::CString,
-    fs,
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-};
+mod carry_out;
+mod facts;
 
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change, mount_remount};
+use std::path::{Path, PathBuf};
 
-use super::{Cgroups, Error, Folder, MachineSpec};
+pub(crate) use carry_out::carry_out;
+pub(crate) use facts::Facts;
+
+use super::{Cgroups, Folder, MachineSpec};
 
 /// Where the machine finds what the platform brings.
 pub(crate) const PLATFORM: &str = "/opt/butler";
-/// Folders of the host that every machine sees below its own changes: copies would take longer than all the rest.
-const SHARED: [&str; 4] = ["usr", "etc/alternatives", "etc/ca-certificates", "etc/ssl/certs"];
-/// Folders of the host that are links into `/usr` on most systems.
-const TOP: [&str; 5] = ["bin", "sbin", "lib", "lib32", "lib64"];
-const DEVICES: [&str; 8] = ["null", "zero", "full", "random", "urandom", "tty", "kmsg", "fuse"];
 /// Settings of the whole host that a kubelet wants to write: it finds what it wants and leaves the host's alone.
 const SETTINGS: [(&str, &str); 4] = [
     ("vm/overcommit_memory", "1"),
@@ -34,58 +27,24 @@ const SETTINGS: [(&str, &str); 4] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Folder(PathBuf),
-    Text { path: PathBuf, text: String },
-    Link { path: PathBuf, target: PathBuf },
-    Bind { source: PathBuf, target: PathBuf, read_only: bool },
-    FileSystem { kind: &'static str, target: PathBuf, options: String },
-}
-
-/// What the plan depends on besides the machine itself.
-#[derive(Clone, Debug)]
-pub(crate) struct Facts {
-    pub(crate) cgroups: Cgroups,
-    /// Folders of [`SHARED`] that the host has.
-    pub(crate) shared: Vec<&'static str>,
-    /// Folders at the top of the host, and where they lead if they are links.
-    pub(crate) top: Vec<(&'static str, Option<PathBuf>)>,
-    /// Devices that the host has.
-    pub(crate) devices: Vec<&'static str>,
-    /// Whether the host tells the id of its hardware, which must differ between machines.
-    pub(crate) has_product_uuid: bool,
-    /// The host's `/proc/meminfo`.
-    pub(crate) memory: String,
-    /// This program.
-    pub(crate) program: PathBuf,
-    /// How this program is called to play `systemctl`.
-    pub(crate) systemctl: String,
-}
-
-impl Facts {
-    pub(crate) fn gather(cgroups: Cgroups, systemctl: String) -> Result<Self, Error> {
-        let top = TOP.into_iter().filter_map(|name| {
-            let path = Path::new("/").join(name);
-            let about = fs::symlink_metadata(&path).ok()?;
-            Some((name, about.is_symlink().then(|| fs::read_link(&path).ok()).flatten()))
-        });
-        let memory = Path::new("/proc/meminfo");
-        Ok(Self {
-            cgroups,
-            shared: SHARED
-                .into_iter()
-                .filter(|name| Path::new("/").join(name).exists())
-                .collect(),
-            top: top.collect(),
-            devices: DEVICES
-                .into_iter()
-                .filter(|name| Path::new("/dev").join(name).exists())
-                .collect(),
-            has_product_uuid: Path::new(PRODUCT_UUID).exists(),
-            memory: fs::read_to_string(memory).map_err(Error::file("read", memory))?,
-            // By its path: the link itself leads to a mount of the host, which cannot be bound here.
-            program: env::current_exe().map_err(Error::file("find", Path::new("/proc/self/exe")))?,
-            systemctl,
-        })
-    }
+    Text {
+        path: PathBuf,
+        text: String,
+    },
+    Link {
+        path: PathBuf,
+        target: PathBuf,
+    },
+    Bind {
+        source: PathBuf,
+        target: PathBuf,
+        read_only: bool,
+    },
+    FileSystem {
+        kind: &'static str,
+        target: PathBuf,
+        options: String,
+    },
 }
 
 const PRODUCT_UUID: &str = "/sys/class/dmi/id/product_uuid";
@@ -96,8 +55,26 @@ pub(crate) fn plan(spec: &MachineSpec, folder: &Folder, facts: &Facts) -> Vec<Ac
     let at = |path: &str| root.join(path.trim_start_matches('/'));
     let mut actions = Vec::new();
     for path in [
-        "", "usr", "etc", "var/lib/containerd", "var/lib/kubelet", "var/lib/butler", "var/log", "var/tmp", "run", "tmp", "proc",
-        "sys", "dev", "root", "home", "mnt", "opt/butler", "opt/cni/bin", "etc/cni/net.d", "etc/kubernetes/manifests",
+        "",
+        "usr",
+        "etc",
+        "var/lib/containerd",
+        "var/lib/kubelet",
+        "var/lib/butler",
+        "var/log",
+        "var/tmp",
+        "run",
+        "tmp",
+        "proc",
+        "sys",
+        "dev",
+        "root",
+        "home",
+        "mnt",
+        "opt/butler",
+        "opt/cni/bin",
+        "etc/cni/net.d",
+        "etc/kubernetes/manifests",
     ] {
         actions.push(Action::Folder(at(path)));
     }
@@ -171,7 +148,11 @@ fn kernel(at: &dyn Fn(&str) -> PathBuf, facts: &Facts) -> Vec<Action> {
         actions.push(text(&target, ""));
         actions.push(bind(&Path::new("/dev").join(name), &target));
     }
-    actions.push(file_system("devpts", at("dev/pts"), "newinstance,ptmxmode=0666,mode=620"));
+    actions.push(file_system(
+        "devpts",
+        at("dev/pts"),
+        "newinstance,ptmxmode=0666,mode=620",
+    ));
     actions.push(file_system("tmpfs", at("dev/shm"), "mode=1777"));
     actions.push(file_system("mqueue", at("dev/mqueue"), ""));
     for (path, target) in [
@@ -239,7 +220,11 @@ fn appearance(
 fn memory_of(host: &str, bytes: u64) -> String {
     let line = |line: &str| match line.strip_prefix("MemTotal:") {
         Some(total) => {
-            let total = total.trim().trim_end_matches(" kB").parse().unwrap_or(u64::MAX);
+            let total = total
+                .trim()
+                .trim_end_matches(" kB")
+                .parse()
+                .unwrap_or(u64::MAX);
             format!("MemTotal: {} kB\n", total.min(bytes / 1024))
         }
         None => format!("{line}\n"),
@@ -275,54 +260,6 @@ fn file_system(kind: &'static str, target: PathBuf, options: &str) -> Action {
         kind,
         target,
         options: options.to_owned(),
-    }
-}
-
-/// Carries the plan out, in a mount namespace of its own.
-pub(crate) fn carry_out(actions: &[Action]) -> Result<(), Error> {
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(Error::kernel("keep mounts from the host"))?;
-    actions.iter().try_for_each(carry_out_one)
-}
-
-fn carry_out_one(action: &Action) -> Result<(), Error> {
-    let mounting = |target: &Path, result: rustix::io::Result<()>| {
-        result.map_err(|error| Error::file("mount", target)(error.into()))
-    };
-    match action {
-        Action::Folder(path) => fs::create_dir_all(path).map_err(Error::file("make", path)),
-        Action::Text { path, text } => {
-            use std::os::unix::fs::PermissionsExt as _;
-            fs::write(path, text).map_err(Error::file("write", path))?;
-            let mode = if text.starts_with("#!") { 0o755 } else { 0o644 };
-            let permissions = fs::Permissions::from_mode(mode);
-            fs::set_permissions(path, permissions).map_err(Error::file("write", path))
-        }
-        Action::Link { path, target } => match symlink(target, path) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-            result => result.map_err(Error::file("link", path)),
-        },
-        Action::Bind {
-            source,
-            target,
-            read_only,
-        } => {
-            mounting(target, mount_bind(source, target))?;
-            if *read_only {
-                let flags = MountFlags::BIND | MountFlags::RDONLY;
-                mounting(target, mount_remount(target, flags, ""))?;
-            }
-            Ok(())
-        }
-        Action::FileSystem {
-            kind,
-            target,
-            options,
-        } => {
-            let data = CString::new(options.as_str()).unwrap_or_default();
-            let flags = MountFlags::empty();
-            mounting(target, mount(*kind, target, *kind, flags, data.as_c_str()))
-        }
     }
 }
 
@@ -363,7 +300,10 @@ mod tests {
     #[test]
     fn nothing_is_mounted_outside_of_the_machines_folder() {
         let targets = targets(&planned(Cgroups::V2("/sys/fs/cgroup".into())));
-        assert!(targets.iter().all(|target| target.starts_with("/m/root")), "{targets:?}");
+        assert!(
+            targets.iter().all(|target| target.starts_with("/m/root")),
+            "{targets:?}"
+        );
     }
 
     #[test]
@@ -373,7 +313,11 @@ mod tests {
             options: "cpu,cpuacct".into(),
         };
         let actions = planned(Cgroups::V1(vec![tree]));
-        let expected = file_system("cgroup", "/m/root/sys/fs/cgroup/cpu,cpuacct".into(), "cpu,cpuacct");
+        let expected = file_system(
+            "cgroup",
+            "/m/root/sys/fs/cgroup/cpu,cpuacct".into(),
+            "cpu,cpuacct",
+        );
         assert!(actions.contains(&expected));
     }
 
@@ -391,7 +335,10 @@ mod tests {
     #[test]
     fn a_machine_says_it_has_the_memory_it_may_use_and_never_more_than_its_host() {
         let host = "MemTotal:  1000 kB\nMemFree: 1 kB\n";
-        assert_eq!(memory_of(host, 512 * 1024), "MemTotal: 512 kB\nMemFree: 1 kB\n");
+        assert_eq!(
+            memory_of(host, 512 * 1024),
+            "MemTotal: 512 kB\nMemFree: 1 kB\n"
+        );
         assert!(memory_of(host, 4096 * 1024).starts_with("MemTotal: 1000 kB\n"));
     }
 }
