@@ -82,9 +82,9 @@ pub(super) fn paused(raw: &LocalMachine, reason: String, now: Timestamp) -> Loca
 fn addresses(raw: &LocalMachine, address: IpAddr) -> Vec<MachineAddress> {
     let of = |kind, address| MachineAddress { kind, address };
     vec![
-        of(AddressType::InternalIp, address.to_string()),
+        of(AddressType::InternalIP, address.to_string()),
         of(AddressType::Hostname, raw.name_any()),
-        of(AddressType::InternalDns, raw.name_any()),
+        of(AddressType::InternalDNS, raw.name_any()),
     ]
 }
 
