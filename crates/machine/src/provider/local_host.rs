@@ -2,15 +2,16 @@
 
 use std::{
     collections::HashMap,
-    path::Path,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use async_trait::async_trait;
 use butler_runtime::task::{self, Task};
-use futures::{StreamExt as _, stream, stream::BoxStream};
+use futures::{StreamExt as _, future, stream, stream::BoxStream};
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Interest, unix::AsyncFd},
     net::{UnixDatagram, UnixStream},
     sync::broadcast,
     task::spawn_blocking,
@@ -29,7 +30,7 @@ const REMEMBERED: usize = 1024;
 pub struct LocalHost {
     machines: Machines,
     news: broadcast::Sender<MachineId>,
-    /// Connections to first processes, by the process they are to. A connection ends with the machine, which is news.
+    /// Machines that are followed, each with the process that it was found with.
     watched: Mutex<HashMap<MachineId, (u32, Task)>>,
     /// What others do to machines.
     _hearing: Task,
@@ -65,20 +66,12 @@ impl LocalHost {
         if watched.get(id).is_some_and(|(held, _)| *held == pid) {
             return;
         }
-        let Some(socket) = self.machines.socket(id) else {
+        let Some((socket, process)) = self.machines.follow(id) else {
             return;
         };
         let (id, news) = (id.clone(), self.news.clone());
-        let task = {
-            let id = id.clone();
-            task::spawn("watch machine", async move {
-                if let Err(error) = listen(&socket, &id, &news).await {
-                    tracing::debug!(machine = %id, %error, "a machine's first process does not answer");
-                }
-                // Nobody listens when the provider is ending.
-                let _ = news.send(id);
-            })
-        };
+        let following = follow(socket, process, id.clone(), news);
+        let task = task::spawn("follow machine", following);
         watched.insert(id, (pid, task));
     }
 
@@ -112,7 +105,35 @@ async fn hear(socket: UnixDatagram, news: broadcast::Sender<MachineId>) {
     }
 }
 
-/// Passes on what a first process tells, until it has ended.
+/// Passes on what a first process tells, and its end.
+async fn follow(
+    socket: PathBuf,
+    process: OwnedFd,
+    id: MachineId,
+    news: broadcast::Sender<MachineId>,
+) {
+    let told = async {
+        if let Err(error) = listen(&socket, &id, &news).await {
+            tracing::debug!(machine = %id, %error, "a machine's first process does not answer");
+        }
+        // The connection ends before the process does, which would still be found.
+        future::pending::<()>().await;
+    };
+    let ended = async {
+        match AsyncFd::with_interest(process, Interest::READABLE) {
+            Ok(process) => drop(process.readable().await),
+            Err(error) => tracing::warn!(machine = %id, %error, "cannot wait for a machine's end"),
+        }
+    };
+    tokio::select! {
+        () = told => {}
+        () = ended => {}
+    }
+    // Nobody listens when the provider is ending.
+    let _ = news.send(id.clone());
+}
+
+/// Passes on what a first process tells, until its connection ends.
 async fn listen(
     socket: &Path,
     id: &MachineId,
@@ -123,8 +144,7 @@ async fn listen(
     request.push(b'\n');
     stream.write_all(&request).await?;
     let mut lines = BufReader::new(stream).lines();
-    // The first line says what was just observed.
-    lines.next_line().await?;
+    // Also the first line: it may say more than what was just observed.
     while lines.next_line().await?.is_some() {
         let _ = news.send(id.clone());
     }

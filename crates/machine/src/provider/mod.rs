@@ -39,7 +39,7 @@ use crate::runtime::Mirror;
 /// The field manager.
 const FIELD_MANAGER: &str = "butler-local-provider";
 /// The lease that one replica at a time holds.
-pub const LEASE: &str = "local-provider.butler.butlerlabs.dev";
+pub const LEASE: &str = "local-provider.butlerlabs.dev";
 /// Keeps an object until what it stands for on the host is gone.
 pub const FINALIZER: &str = "local.infrastructure.cluster.x-k8s.io";
 

@@ -2,7 +2,7 @@
 
 use std::{
     fs, io,
-    os::unix::net::UnixDatagram,
+    os::{fd::OwnedFd, unix::net::UnixDatagram},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
@@ -171,10 +171,12 @@ impl Machines {
         })
     }
 
-    /// The socket of a running machine's first process.
-    pub fn socket(&self, id: &MachineId) -> Option<PathBuf> {
+    /// How to follow a running machine: the socket of its first process, and what becomes readable when all of it has
+    /// ended, which is a moment after the socket is closed.
+    pub fn follow(&self, id: &MachineId) -> Option<(PathBuf, OwnedFd)> {
         let handle = self.find(id)?;
-        Some(PathBuf::from(format!("/proc/{}/root{SOCKET}", handle.pid)))
+        let socket = PathBuf::from(format!("/proc/{}/root{SOCKET}", handle.pid));
+        Some((socket, handle.into_descriptor()))
     }
 
     /// A command that runs inside of a running machine, as its root would.

@@ -23,6 +23,11 @@ impl Handle {
         Some(Self { pid, descriptor })
     }
 
+    /// What becomes readable when it has ended.
+    pub(crate) fn into_descriptor(self) -> OwnedFd {
+        self.descriptor
+    }
+
     /// Kills it; one that has ended is none to complain about.
     pub(crate) fn kill(&self) -> io::Result<()> {
         match pidfd_send_signal(&self.descriptor, Signal::KILL) {

@@ -24,7 +24,7 @@ async fn a_provider_that_is_restarted_finds_machines_and_hears_of_everything_tha
     }
     let stage = Stage::new();
     let host = LocalHost::new(stage.machines.clone()).unwrap();
-    let data = plan("#cloud-config\nruncmd: [while [ ! -e /run/go ]; do sleep 0.05; done]\n");
+    let data = plan("#cloud-config\nruncmd: ['until [ -e /run/go ]; do sleep 0.05; done']\n");
     host.start(stage.spec(), data).await.unwrap();
     let first = host.observe(&stage.id).await.unwrap();
     assert!(first.pid.is_some() && first.outcome.is_none(), "{first:?}");
@@ -33,6 +33,7 @@ async fn a_provider_that_is_restarted_finds_machines_and_hears_of_everything_tha
     let host = LocalHost::new(stage.machines.clone()).unwrap();
     let mut changes = host.changes();
     assert_eq!(host.observe(&stage.id).await.unwrap(), first);
+    assert_eq!(news(&mut changes, "where it is").await, stage.id);
     stage.run("touch /run/go");
     assert_eq!(
         news(&mut changes, "the end of the bootstrap data").await,

@@ -255,7 +255,7 @@ async fn a_machine_joins_a_real_cluster_by_stock_kubeadm_and_comes_back_after_a_
         .map(|held| held.address.as_str())
         .collect();
     assert_eq!(addresses, ["10.99.0.2", "worker"]);
-    assert_eq!(status.capacity.unwrap()["memory"].0, "1048576Ki");
+    assert_eq!(status.capacity.unwrap()["memory"].0, "1Gi");
 
     // The kubelet says so itself, to whoever watches Nodes: a new heartbeat after the restart.
     stage.machines.kill(&stage.id).unwrap();
