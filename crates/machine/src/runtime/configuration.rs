@@ -1,5 +1,7 @@
 //! The files of a machine that depend on what it is made from. Pure.
 
+use std::fmt::Write as _;
+
 use serde_json::json;
 
 use super::{Cgroups, MachineSpec};
@@ -14,17 +16,14 @@ pub(crate) fn files(spec: &MachineSpec, cgroups: &Cgroups) -> Vec<(String, Strin
     let MachineSpec {
         hostname, address, ..
     } = spec;
-    let nameservers = spec.nameservers.iter();
+    let nameservers = spec.nameservers.iter().map(|it| format!("nameserver {it}"));
     let mut files = vec![
         ("/etc/hostname".to_owned(), format!("{hostname}\n")),
         (
             "/etc/hosts".to_owned(),
             format!("127.0.0.1 localhost\n::1 localhost\n{address} {hostname}\n"),
         ),
-        (
-            "/etc/resolv.conf".to_owned(),
-            nameservers.map(|it| format!("nameserver {it}\n")).collect(),
-        ),
+        ("/etc/resolv.conf".to_owned(), lines(nameservers)),
         (
             "/etc/containerd/config.toml".to_owned(),
             containerd(&spec.sandbox_image),
@@ -42,7 +41,7 @@ pub(crate) fn files(spec: &MachineSpec, cgroups: &Cgroups) -> Vec<(String, Strin
             "server = \"{url}\"\n[host.\"{url}\"]\n  capabilities = [\"pull\", \"resolve\"]\n"
         );
         if let Some(authority) = &mirror.authority {
-            hosts.push_str(&format!("  ca = \"{folder}/ca.crt\"\n"));
+            let _ = writeln!(hosts, "  ca = \"{folder}/ca.crt\"");
             files.push((format!("{folder}/ca.crt"), authority.clone()));
         }
         files.push((format!("{folder}/hosts.toml"), hosts));
@@ -126,8 +125,12 @@ pub(crate) fn system_accounts(host: &str) -> String {
         let id: Option<u32> = line.split(':').nth(2).and_then(|id| id.parse().ok());
         id.is_some_and(|id| id < 1000 || id == 65534)
     };
-    let lines = host.lines().filter(system);
-    lines.map(|line| format!("{line}\n")).collect()
+    lines(host.lines().filter(system))
+}
+
+/// Text of lines, each with its end.
+pub(crate) fn lines<T: AsRef<str>>(lines: impl Iterator<Item = T>) -> String {
+    lines.fold(String::new(), |text, line| text + line.as_ref() + "\n")
 }
 
 #[cfg(test)]

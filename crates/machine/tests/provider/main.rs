@@ -29,9 +29,9 @@ use stage::Play;
 const DATA: &str = "## template: jinja\n#cloud-config\nntp: {enabled: true}\n\
                     write_files: [{path: /id, content: 'local://{{ ds.meta_data.instance_id }}'}]\n";
 
-async fn patch(api: &kube::Api<impl butler_testkit::Awaited>, name: &str, change: Value) {
+async fn patch(api: &kube::Api<impl butler_testkit::Awaited>, name: &str, change: &Value) {
     let params = PatchParams::default();
-    api.patch(name, &params, &Patch::Merge(&change))
+    api.patch(name, &params, &Patch::Merge(change))
         .await
         .unwrap();
 }
@@ -162,7 +162,7 @@ async fn paused_and_foreign_objects_are_left_alone_and_deletion_ends_in_order() 
     let clusters = stage::core(&home, "Cluster");
     let machines = home.api::<LocalMachine>();
     let locals = home.api::<LocalCluster>();
-    patch(&clusters, "sky", json!({"spec": {"paused": true}})).await;
+    patch(&clusters, "sky", &json!({"spec": {"paused": true}})).await;
     wait_for_condition(&machines, "w1", "Paused", "True").await;
     wait_for_condition(&locals, "sky", "Paused", "True").await;
     machines
@@ -185,7 +185,7 @@ async fn paused_and_foreign_objects_are_left_alone_and_deletion_ends_in_order() 
         .delete("sky", &DeleteParams::default())
         .await
         .unwrap();
-    patch(&clusters, "sky", json!({"spec": {"paused": false}})).await;
+    patch(&clusters, "sky", &json!({"spec": {"paused": false}})).await;
     wait_until_gone(&machines, "w1").await;
     wait_until_gone(&locals, "sky").await;
     let held = play.held();

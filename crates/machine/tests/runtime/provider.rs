@@ -75,8 +75,8 @@ async fn core(
     home: &Namespace,
     kind: &str,
     name: &str,
-    spec: Value,
-    status: Option<Value>,
+    spec: &Value,
+    status: Option<&Value>,
 ) -> Value {
     let api_version = "cluster.x-k8s.io/v1beta2";
     let object =
@@ -96,7 +96,7 @@ async fn core(
     json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": uid})
 }
 
-async fn local(home: &Namespace, kind: &str, name: &str, owner: &Value, spec: Value) {
+async fn local(home: &Namespace, kind: &str, name: &str, owner: &Value, spec: &Value) {
     let object = json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1",
         "kind": kind,
@@ -160,8 +160,8 @@ async fn a_local_machine_becomes_a_node_that_is_ready_and_goes_without_a_trace()
     let reference = |kind: &str, name: &str| json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": kind, "name": name});
     let provisioned = json!({"initialization": {"infrastructureProvisioned": true}});
     let cluster = json!({"infrastructureRef": reference("LocalCluster", "sky")});
-    let owner = core(&home, "Cluster", "sky", cluster, Some(provisioned)).await;
-    local(&home, "LocalCluster", "sky", &owner, json!({})).await;
+    let owner = core(&home, "Cluster", "sky", &cluster, Some(&provisioned)).await;
+    local(&home, "LocalCluster", "sky", &owner, &json!({})).await;
     wait_for_condition(&home.api::<LocalCluster>(), "sky", "Ready", "True").await;
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "worker"},
@@ -172,7 +172,7 @@ async fn a_local_machine_becomes_a_node_that_is_ready_and_goes_without_a_trace()
         "clusterName": "sky", "version": "v1.35.4", "bootstrap": {"dataSecretName": "worker"},
         "infrastructureRef": reference("LocalMachine", "worker"),
     });
-    let owner = core(&home, "Machine", "worker", machine, None).await;
+    let owner = core(&home, "Machine", "worker", &machine, None).await;
 
     let began = Instant::now();
     local(
@@ -180,7 +180,7 @@ async fn a_local_machine_becomes_a_node_that_is_ready_and_goes_without_a_trace()
         "LocalMachine",
         "worker",
         &owner,
-        json!({"memory": "1Gi"}),
+        &json!({"memory": "1Gi"}),
     )
     .await;
     let made: LocalMachine = home.get("worker").await;

@@ -3,7 +3,7 @@
 mod plan;
 mod report;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use butler_api::infrastructure::LocalMachine;
 use butler_runtime::{
@@ -33,6 +33,9 @@ use crate::{
     bootstrap::{self, Metadata, Plan},
     runtime::{MachineId, MachineSpec, Programs},
 };
+
+/// Bootstrap data that cannot be used may be written anew, and Secrets are not watched.
+const AGAIN: Duration = Duration::from_secs(15);
 
 /// Machines to look at because something they depend on changed.
 pub(super) fn triggers(
@@ -105,7 +108,7 @@ impl Controller {
         machine: Option<Arc<Machine>>,
         cluster: Option<Arc<Cluster>>,
         findings: &mut Findings,
-    ) -> Result<(), Error> {
+    ) -> Result<Wake, Error> {
         let id = id(raw);
         let observed = self
             .host
@@ -133,9 +136,9 @@ impl Controller {
                 findings.address = Some(attached.address);
                 self.write_provider_id(raw).await?;
             }
-            Next::Start(start) => self.start(raw, start, findings).await?,
+            Next::Start(start) => return self.start(raw, start, findings).await,
         }
-        Ok(())
+        Ok(Wake::OnChange)
     }
 
     async fn start(
@@ -143,7 +146,7 @@ impl Controller {
         raw: &LocalMachine,
         start: Start,
         findings: &mut Findings,
-    ) -> Result<(), Error> {
+    ) -> Result<Wake, Error> {
         let id = id(raw);
         let attached = self.network.attach(&id, &start.network).await;
         let attached = attached.map_err(on_network("attach", raw))?;
@@ -159,7 +162,7 @@ impl Controller {
                     Err(message) => {
                         findings.waits = Some(("InvalidBootstrapData", message.clone()));
                         self.tell(raw, true, "InvalidBootstrapData", message).await;
-                        return Ok(());
+                        return Ok(Wake::After(AGAIN));
                     }
                 }
             }
@@ -185,7 +188,8 @@ impl Controller {
         findings.observed = Some(observed);
         self.tell(raw, false, "Started", "the machine runs".to_owned())
             .await;
-        self.write_provider_id(raw).await
+        self.write_provider_id(raw).await?;
+        Ok(Wake::OnChange)
     }
 
     /// The bootstrap data as a plan, or what is wrong with it.
@@ -358,7 +362,7 @@ impl Reconciler for Controller {
             findings.waits = Some((error.category().as_str(), chain(error)));
         }
         self.report(&raw, &findings).await?;
-        result.map(|()| Wake::OnChange)
+        result
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{reaper::Reaper, services::Services};
+use super::{super::configuration::lines, reaper::Reaper, services::Services};
 use crate::bootstrap::User;
 
 /// The number of a user (`/etc/passwd`) or group (`/etc/group`); a number is one already.
@@ -49,13 +49,10 @@ pub(super) fn make(user: &User, reaper: &Reaper, services: &Services) -> io::Res
     }
     authorize(user)?;
     if !user.sudo.is_empty() {
-        let lines = user
-            .sudo
-            .iter()
-            .map(|rule| format!("{} {rule}\n", user.name));
+        let rules = user.sudo.iter().map(|rule| format!("{} {rule}", user.name));
         fs::create_dir_all("/etc/sudoers.d")?;
         let path = Path::new("/etc/sudoers.d").join(&user.name);
-        fs::write(&path, lines.collect::<String>())?;
+        fs::write(&path, lines(rules))?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o440))?;
     }
     Ok(())
@@ -123,8 +120,7 @@ fn authorize(user: &User) -> io::Result<()> {
     let folder = Path::new(home).join(".ssh");
     fs::create_dir_all(&folder)?;
     let keys = folder.join("authorized_keys");
-    let lines = user.authorized_keys.iter().map(|key| format!("{key}\n"));
-    fs::write(&keys, lines.collect::<String>())?;
+    fs::write(&keys, lines(user.authorized_keys.iter()))?;
     for (path, mode) in [(&folder, 0o700), (&keys, 0o600)] {
         fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
         chown(path, owner, None)?;

@@ -134,12 +134,21 @@ fn say_up() -> Result<(), Error> {
 
 /// What programs of a machine find in their environment.
 pub(crate) fn environment(spec: &MachineSpec) -> Vec<(&'static str, String)> {
-    let extra = (0..spec.programs.extra.len()).map(|index| format!("{PLATFORM}/extra{index}:"));
-    let extra: String = extra.collect();
-    let path = format!(
-        "{PLATFORM}/bin:{PLATFORM}/kubernetes:{PLATFORM}/containerd:{extra}\
-         /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    );
+    let extra = (0..spec.programs.extra.len()).map(|index| format!("{PLATFORM}/extra{index}"));
+    let ours = ["bin", "kubernetes", "containerd"].map(|name| format!("{PLATFORM}/{name}"));
+    let theirs = [
+        "/usr/local/sbin",
+        "/usr/local/bin",
+        "/usr/sbin",
+        "/usr/bin",
+        "/sbin",
+        "/bin",
+    ];
+    let folders = ours
+        .into_iter()
+        .chain(extra)
+        .chain(theirs.map(str::to_owned));
+    let path = folders.collect::<Vec<_>>().join(":");
     vec![
         ("PATH", path),
         ("HOME", "/root".to_owned()),

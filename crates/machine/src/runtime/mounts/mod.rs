@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use carry_out::carry_out;
 pub(crate) use facts::Facts;
 
-use super::{Cgroups, Folder, MachineSpec};
+use super::{Cgroups, Folder, MachineSpec, configuration::lines};
 
 /// Where the machine finds what the platform brings.
 pub(crate) const PLATFORM: &str = "/opt/butler";
@@ -218,18 +218,17 @@ fn appearance(
 
 /// The host's account of its memory with another total, which is what a Node reports as its capacity.
 fn memory_of(host: &str, bytes: u64) -> String {
-    let line = |line: &str| match line.strip_prefix("MemTotal:") {
-        Some(total) => {
-            let total = total
-                .trim()
-                .trim_end_matches(" kB")
-                .parse()
-                .unwrap_or(u64::MAX);
-            format!("MemTotal: {} kB\n", total.min(bytes / 1024))
-        }
-        None => format!("{line}\n"),
-    };
-    host.lines().map(line).collect()
+    let changed = host
+        .lines()
+        .map(|line| match line.strip_prefix("MemTotal:") {
+            Some(total) => {
+                let total = total.trim().trim_end_matches(" kB").parse();
+                let total = total.unwrap_or(u64::MAX).min(bytes / 1024);
+                format!("MemTotal: {total} kB")
+            }
+            None => line.to_owned(),
+        });
+    lines(changed)
 }
 
 fn bind(source: &Path, target: &Path) -> Action {
