@@ -12,7 +12,7 @@ use std::{
 use super::{Error, MachineId};
 
 /// All machines are below this one.
-const PARENT: &str = "butler";
+const PARENT: &str = "butler-machines";
 /// Where the first process of a machine goes under version 2: a cgroup with children must have no processes itself.
 pub(crate) const INIT: &str = "init";
 /// Words of a mount table that name controllers of version 1.

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::bootstrap::Plan;
 
-/// Everything of a machine ends within milliseconds of its first process; longer means that the kernel is stuck.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Everything of a machine ends within milliseconds of its first process, unless it has to finish writing to a busy disk.
+const PATIENCE: Duration = Duration::from_secs(45);
 /// The rule of a machine's network that nothing passes. The table of local addresses comes first, so that a machine
 /// still reaches itself.
 const PARTITION: [&str; 3] = ["pref", "1", "blackhole"];

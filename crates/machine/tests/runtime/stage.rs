@@ -17,7 +17,7 @@ use butler_machine::{
 use butler_toolchain::Toolchain;
 
 /// Generous: a busy host is slow, and a test that passes does not wait.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Machines need root. Says so and returns false where there is none.
 pub(crate) fn can_run() -> bool {
