@@ -120,9 +120,8 @@ async fn follow(
         future::pending::<()>().await;
     };
     let ended = async {
-        match AsyncFd::with_interest(process, Interest::READABLE) {
-            Ok(process) => drop(process.readable().await),
-            Err(error) => tracing::warn!(machine = %id, %error, "cannot wait for a machine's end"),
+        if let Err(error) = end_of(process).await {
+            tracing::warn!(machine = %id, %error, "cannot wait for a machine's end");
         }
     };
     tokio::select! {
@@ -131,6 +130,16 @@ async fn follow(
     }
     // Nobody listens when the provider is ending.
     let _ = news.send(id.clone());
+}
+
+#[expect(
+    deprecated,
+    reason = "it is unsound for descriptors that others close, and this one is owned; the other function needs unsafe code"
+)]
+async fn end_of(process: OwnedFd) -> std::io::Result<()> {
+    let process = AsyncFd::with_interest(process, Interest::READABLE)?;
+    process.readable().await?.retain_ready();
+    Ok(())
 }
 
 /// Passes on what a first process tells, until its connection ends.
