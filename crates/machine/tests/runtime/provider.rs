@@ -129,7 +129,8 @@ fn surroundings(machines: Machines, network: Arc<dyn Network>) -> Surroundings {
     }
 }
 
-#[tokio::test]
+// The test waits on its own thread, and the provider must go on meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_local_machine_becomes_a_node_that_is_ready_and_goes_without_a_trace() {
     if !can_run() {
         return;
