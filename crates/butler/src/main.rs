@@ -31,8 +31,19 @@ enum Part {
     Steward(steward::Args),
 }
 
+fn main() -> ExitCode {
+    // A machine of the local platform begins as this program, with one thread and nothing else.
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((first, rest)) = arguments.split_first()
+        && first == "machine"
+    {
+        return butler_machine::runtime::main(rest);
+    }
+    run()
+}
+
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn run() -> ExitCode {
     let cli = Cli::parse();
     logging::init(cli.log_format, &cli.log);
     let result = match cli.part {

@@ -57,6 +57,7 @@ fn files() -> Result<Files> {
     }
     let permissions = [
         butler_controller::rbac::files(),
+        butler_machine::provider::rbac::files(),
         butler_steward::rbac::files(),
     ];
     for (name, roles) in permissions.into_iter().flatten() {
