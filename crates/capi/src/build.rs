@@ -114,7 +114,10 @@ pub(crate) fn control_plane(spec: &TenantSpec, version: KubeVersion, replicas: u
             ..Component::default()
         })
     };
-    let is_talos = spec.pools.iter().any(|pool| matches!(pool.os, Os::Talos(_)));
+    let is_talos = spec
+        .pools
+        .iter()
+        .any(|pool| matches!(pool.os, Os::Talos(_)));
     let mut settings = ControlPlaneSettings {
         data_store_name: wanted.data_store.clone(),
         addons: Some(addons(spec)),
@@ -146,7 +149,10 @@ fn addons(spec: &TenantSpec) -> Addons {
     let mut konnectivity = Konnectivity::default();
     let amounts = spec.control_plane.resources.konnectivity.as_ref();
     konnectivity.server.resources = amounts.map(resources);
-    let is_talos = spec.pools.iter().any(|pool| matches!(pool.os, Os::Talos(_)));
+    let is_talos = spec
+        .pools
+        .iter()
+        .any(|pool| matches!(pool.os, Os::Talos(_)));
     let bootstrap = is_talos.then(|| {
         let value = json!({ "provider": "talos", "talos": {} });
         serde_json::from_value(value).expect("every other field has a default")
@@ -272,11 +278,7 @@ fn selector(spec: &TenantSpec, pool: &Pool) -> BTreeMap<String, String> {
 }
 
 /// A pool.
-pub(crate) fn machine_deployment(
-    spec: &TenantSpec,
-    pool: &Pool,
-    order: &PoolOrder<'_>,
-) -> Object {
+pub(crate) fn machine_deployment(spec: &TenantSpec, pool: &Pool, order: &PoolOrder<'_>) -> Object {
     let identity = &spec.identity;
     let name = identity.pool(&pool.name);
     let mut metadata = identity.pool_metadata(&name, &pool.name);
@@ -387,7 +389,11 @@ pub(crate) fn machine_health_check(spec: &TenantSpec, pool: &Pool) -> Object {
             remediation: UnhealthyRemediation {
                 trigger_if: TriggerIf {
                     // Of one or two machines every one is more than that.
-                    unhealthy_less_than_or_equal_to: if pool.size.most() < 3 { "100%" } else { STORM },
+                    unhealthy_less_than_or_equal_to: if pool.size.most() < 3 {
+                        "100%"
+                    } else {
+                        STORM
+                    },
                 },
             },
         },

@@ -66,14 +66,20 @@ mod tests {
 
     #[test]
     fn a_node_gets_the_id_of_the_one_machine_with_its_address() {
-        let machines = [machine("a", "10.0.0.1", false), machine("old", "10.0.0.1", true)];
+        let machines = [
+            machine("a", "10.0.0.1", false),
+            machine("old", "10.0.0.1", true),
+        ];
         let ids = missing_provider_ids(&[node("n", "10.0.0.1"), node("m", "10.0.0.2")], &machines);
         assert_eq!(ids, [("n".to_owned(), "nutanix://a".to_owned())]);
     }
 
     #[test]
     fn two_machines_with_one_address_are_left_to_people() {
-        let machines = [machine("a", "10.0.0.1", false), machine("b", "10.0.0.1", false)];
+        let machines = [
+            machine("a", "10.0.0.1", false),
+            machine("b", "10.0.0.1", false),
+        ];
         assert!(missing_provider_ids(&[node("n", "10.0.0.1")], &machines).is_empty());
     }
 

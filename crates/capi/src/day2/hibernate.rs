@@ -5,7 +5,10 @@
 
 use jiff::Timestamp;
 
-use crate::{observe::Observed, spec::TenantSpec};
+use crate::{
+    observe::{ControlPlaneState, Observed},
+    spec::TenantSpec,
+};
 
 /// How awake a cluster is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +32,15 @@ pub fn doze(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Doze {
         (true, None) => Doze::Asleep,
         (true, Some(_)) if machines > 0 => Doze::FallingAsleep,
         (true, Some(_)) => Doze::Asleep,
-        (false, Some(held)) if held.initialized && held.replicas == 0 => Doze::Waking,
+        (false, Some(held)) if held.initialized && is_dozing(spec, observed, held) => Doze::Waking,
         (false, _) => Doze::Awake,
     }
+}
+
+/// Whether a control plane still sleeps, or was just woken and its workers still sleep.
+fn is_dozing(spec: &TenantSpec, observed: &Observed, held: &ControlPlaneState) -> bool {
+    let wants_workers = spec.pools.iter().any(|pool| pool.size.fewest() > 0);
+    let mut pools = observed.pools.values();
+    let all_sleep = !observed.pools.is_empty() && pools.all(|pool| pool.wanted == 0);
+    held.replicas == 0 || (!held.available && wants_workers && all_sleep)
 }

@@ -212,6 +212,3 @@ fn take_back(pool: &PoolState, current: &Target, api_server: Option<KubeVersion>
         failed: current.fingerprint(),
     }
 }
-
-#[cfg(test)]
-mod tests;

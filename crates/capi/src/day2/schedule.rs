@@ -134,7 +134,10 @@ impl Hibernation {
         if self.now {
             return None;
         }
-        self.next_start(now).into_iter().chain(self.next_end(now)).min()
+        self.next_start(now)
+            .into_iter()
+            .chain(self.next_end(now))
+            .min()
     }
 
     fn next_start(&self, now: Timestamp) -> Option<Timestamp> {
@@ -185,7 +188,10 @@ mod tests {
 
     #[test]
     fn without_windows_it_is_always_the_time() {
-        assert_eq!(open_until(&[], at("2026-07-11T00:00:00Z")), Some(Timestamp::MAX));
+        assert_eq!(
+            open_until(&[], at("2026-07-11T00:00:00Z")),
+            Some(Timestamp::MAX)
+        );
     }
 
     fn weekdays() -> Hibernation {

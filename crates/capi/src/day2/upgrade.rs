@@ -57,7 +57,9 @@ impl Obstacle {
                 "the upgrade to {wanted} waits for pool {pool}, which still replaces machines"
             ),
             Self::Window { opens: Some(opens) } => {
-                format!("the upgrade to {wanted} waits for the maintenance window that opens at {opens}")
+                format!(
+                    "the upgrade to {wanted} waits for the maintenance window that opens at {opens}"
+                )
             }
             Self::Window { opens: None } => {
                 format!("the upgrade to {wanted} waits for a maintenance window, and none comes")

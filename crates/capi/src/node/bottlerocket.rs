@@ -20,8 +20,16 @@ const FLAGS: [(&str, &str, bool); 12] = [
     ("cpu-manager-policy", "cpu-manager-policy", false),
     ("event-burst", "event-burst", true),
     ("event-qps", "event-qps", true),
-    ("image-gc-high-threshold", "image-gc-high-threshold-percent", true),
-    ("image-gc-low-threshold", "image-gc-low-threshold-percent", true),
+    (
+        "image-gc-high-threshold",
+        "image-gc-high-threshold-percent",
+        true,
+    ),
+    (
+        "image-gc-low-threshold",
+        "image-gc-low-threshold-percent",
+        true,
+    ),
     ("kube-api-burst", "kube-api-burst", true),
     ("kube-api-qps", "kube-api-qps", true),
     ("max-pods", "max-pods", true),
@@ -151,11 +159,17 @@ fn kubernetes(context: &Context<'_>, join: &JoinTicket) -> Table {
     set("cluster-name", spec.identity.cluster().into());
     let waits = spec.control_plane.external_cloud_provider;
     let external = waits && spec.infrastructure.has_cloud_controller();
-    set("cloud-provider", if external { "external" } else { "" }.into());
+    set(
+        "cloud-provider",
+        if external { "external" } else { "" }.into(),
+    );
     for (flag, value) in &spec.nodes.kubelet_args {
         if let Some((_, setting, is_number)) = known(flag) {
             let number = value.parse::<i64>().ok().filter(|_| *is_number);
-            set(setting, number.map_or_else(|| value.clone().into(), Value::Integer));
+            set(
+                setting,
+                number.map_or_else(|| value.clone().into(), Value::Integer),
+            );
         }
     }
     let labels: Table = join::own_labels(context)
@@ -169,7 +183,10 @@ fn kubernetes(context: &Context<'_>, join: &JoinTicket) -> Table {
     for taint in &context.pool.taints {
         let value = taint.value.as_deref().unwrap_or_default();
         let entry = format!("{value}:{}", taint.effect.as_str());
-        taints.entry(taint.key.clone()).or_default().push(entry.into());
+        taints
+            .entry(taint.key.clone())
+            .or_default()
+            .push(entry.into());
     }
     if !taints.is_empty() {
         let taints: Table = taints

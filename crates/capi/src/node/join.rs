@@ -1,9 +1,6 @@
 //! How a machine without a bootstrap provider joins: where, whom it trusts, and with which token.
 
-use butler_api::{
-    butler::tenant_cluster::NodeTaint,
-    types::KubeVersion,
-};
+use butler_api::{butler::tenant_cluster::NodeTaint, types::KubeVersion};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -106,10 +103,7 @@ pub(super) fn taint(taint: &NodeTaint) -> Value {
 /// kubeadm's configuration of a machine that joins.
 ///
 /// kubeadm of 1.31 and later reads `v1beta4`, where flags are a list; the ones before do not know it.
-pub(super) fn configuration(
-    context: &Context<'_>,
-    join: &JoinTicket,
-) -> Result<Value, JoinError> {
+pub(super) fn configuration(context: &Context<'_>, join: &JoinTicket) -> Result<Value, JoinError> {
     let args = kubelet_args(context);
     let is_new = context.version >= KubeVersion::new(1, 31, 0);
     let args = if is_new {

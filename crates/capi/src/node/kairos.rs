@@ -12,7 +12,10 @@ use super::{
 const HEADER: &str = "#cloud-config\n";
 
 pub(super) fn cloud_config(context: &Context<'_>, join: &JoinTicket) -> Result<String, JoinError> {
-    let (host, _) = join.endpoint.rsplit_once(':').unwrap_or((&join.endpoint, ""));
+    let (host, _) = join
+        .endpoint
+        .rsplit_once(':')
+        .unwrap_or((&join.endpoint, ""));
     let mut written = files::common(context);
     written.extend(files::authorities(
         context,

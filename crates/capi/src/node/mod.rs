@@ -93,11 +93,15 @@ pub fn tell(
     let join = || join.ok_or(Early::Join);
     match &pool.os {
         Os::Rocky => Ok(Told::Kubeadm(Box::new(rocky::spec(&context)))),
-        Os::Flatcar => told("ignition", join()?, |join| flatcar::ignition(&context, join)),
+        Os::Flatcar => told("ignition", join()?, |join| {
+            flatcar::ignition(&context, join)
+        }),
         Os::Kairos => told("cloud-config", join()?, |join| {
             kairos::cloud_config(&context, join)
         }),
-        Os::Bottlerocket => told("toml", join()?, |join| bottlerocket::settings(&context, join)),
+        Os::Bottlerocket => told("toml", join()?, |join| {
+            bottlerocket::settings(&context, join)
+        }),
         Os::Talos(talos) => {
             let trust = trust.ok_or(Early::Trust)?;
             let settings = talos::Settings {
@@ -105,7 +109,9 @@ pub fn tell(
                 disk: talos_disk(spec, talos),
                 trust,
             };
-            told("talos", join()?, |join| talos::machine_config(&context, &settings, join))
+            told("talos", join()?, |join| {
+                talos::machine_config(&context, &settings, join)
+            })
         }
     }
 }
@@ -142,6 +148,3 @@ pub(crate) fn check(pool: &Pool, nodes: &NodeSettings, faults: &mut Faults) {
 pub(crate) fn encoded(text: &str) -> String {
     STANDARD.encode(text)
 }
-
-#[cfg(test)]
-mod tests;

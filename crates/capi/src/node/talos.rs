@@ -116,7 +116,10 @@ fn kubelet(context: &Context<'_>) -> Value {
     if !context.pool.taints.is_empty() {
         // A node may not change its own taints once it is there, so the kubelet registers with them.
         let taints: Value = context.pool.taints.iter().map(join::taint).collect();
-        fields.insert("extraConfig".to_owned(), json!({ "registerWithTaints": taints }));
+        fields.insert(
+            "extraConfig".to_owned(),
+            json!({ "registerWithTaints": taints }),
+        );
     }
     kubelet
 }

@@ -33,7 +33,9 @@ pub struct BootstrapToken {
 
 /// Text that is no token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a bootstrap token is six and sixteen lower-case letters or digits with a dot between them")]
+#[error(
+    "a bootstrap token is six and sixteen lower-case letters or digits with a dot between them"
+)]
 pub struct TokenError;
 
 impl BootstrapToken {
@@ -180,7 +182,12 @@ mod tests {
 
     #[test]
     fn only_text_of_the_right_shape_is_a_token() {
-        for text in ["", "abc.def", "aaaaaa.BBBBBBBBBBBBBBBB", "aaaaaabbbbbbbbbbbbbbbbbb"] {
+        for text in [
+            "",
+            "abc.def",
+            "aaaaaa.BBBBBBBBBBBBBBBB",
+            "aaaaaabbbbbbbbbbbbbbbbbb",
+        ] {
             assert_eq!(renew(None, text, Timestamp::UNIX_EPOCH), Err(TokenError));
         }
     }
@@ -191,7 +198,10 @@ mod tests {
         let secret = token_secret(&token);
         let data = secret.data.unwrap();
         assert_eq!(data["expiration"].0, b"2026-11-15T12:00:00Z");
-        assert_eq!(secret.metadata.name.as_deref(), Some("bootstrap-token-aaaaaa"));
+        assert_eq!(
+            secret.metadata.name.as_deref(),
+            Some("bootstrap-token-aaaaaa")
+        );
         assert!(!format!("{token:?}").contains("bbbb"));
     }
 }

@@ -140,7 +140,10 @@ fn addons(observed: &Observed, since: Timestamp, now: Timestamp) -> Option<Strin
     let serves = serves.is_some_and(|held| held.available && !held.ending && held.replicas > 0);
     let is_patient = now.duration_since(since) <= ADDON_PATIENCE;
     // Once machines go there is nothing left to run what removes an addon.
-    let is_going = observed.cluster.as_ref().is_none_or(|cluster| cluster.ending);
+    let is_going = observed
+        .cluster
+        .as_ref()
+        .is_none_or(|cluster| cluster.ending);
     if !serves || !is_patient || is_going {
         return None;
     }
@@ -155,7 +158,10 @@ fn addons(observed: &Observed, since: Timestamp, now: Timestamp) -> Option<Strin
 
 fn machines(spec: &TenantSpec, observed: &Observed) -> (Step, Vec<ObjectId>, Vec<String>) {
     let cluster = build::cluster(spec).id();
-    let is_asked = observed.cluster.as_ref().is_none_or(|cluster| cluster.ending);
+    let is_asked = observed
+        .cluster
+        .as_ref()
+        .is_none_or(|cluster| cluster.ending);
     let delete = if is_asked { Vec::new() } else { vec![cluster] };
     let mut waits: Vec<String> = observed
         .machines
@@ -174,7 +180,10 @@ fn machines(spec: &TenantSpec, observed: &Observed) -> (Step, Vec<ObjectId>, Vec
         let cluster = observed.cluster.as_ref();
         let message = cluster.and_then(|cluster| cluster.message.clone());
         let message = message.unwrap_or_else(|| "its infrastructure is being removed".to_owned());
-        waits.push(format!("Cluster {} goes: {message}", spec.identity.cluster()));
+        waits.push(format!(
+            "Cluster {} goes: {message}",
+            spec.identity.cluster()
+        ));
     }
     (Step::Machines, delete, waits)
 }

@@ -32,7 +32,9 @@ pub use uses::Uses;
 /// What has to be done for a tenant cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plan {
-    /// Objects that are to be there, complete, in the order they are applied.
+    /// Objects that are to be there, complete, in the order they are applied. A plan that is written down hides
+    /// what Secrets hold.
+    #[serde(serialize_with = "print::without_secrets")]
     pub objects: Vec<Object>,
     /// What that changes.
     pub changes: Changes,
@@ -192,7 +194,11 @@ fn finish(mut draft: Draft<'_>, doze: Doze, upgrade: &Upgrade) -> Plan {
         findings,
         numbers,
         deletion: None,
-        wake: draft.wake.into_iter().filter(|wake| *wake > draft.now).min(),
+        wake: draft
+            .wake
+            .into_iter()
+            .filter(|wake| *wake > draft.now)
+            .min(),
         objects: draft.objects,
     }
 }
@@ -215,7 +221,8 @@ fn changes(draft: &Draft<'_>) -> Changes {
     }
     let template = draft.spec.infrastructure.kinds().template;
     for id in draft.observed.objects.keys() {
-        let is_content = id.kind == template || id.kind == "KubeadmConfigTemplate" || id.kind == "Secret";
+        let is_content =
+            id.kind == template || id.kind == "KubeadmConfigTemplate" || id.kind == "Secret";
         let is_needed = is_content && (!draft.is_settled || draft.keep.contains(&id.name));
         if !planned.contains(id) && !is_needed {
             changes.delete.push(id.clone());
@@ -223,6 +230,3 @@ fn changes(draft: &Draft<'_>) -> Changes {
     }
     changes
 }
-
-#[cfg(test)]
-mod tests;

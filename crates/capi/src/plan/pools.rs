@@ -38,7 +38,14 @@ pub(super) fn plan(draft: &mut Draft<'_>, doze: Doze, upgrade: &Upgrade) {
         let state = draft.observed.pools.get(&pool.name);
         match content(draft, pool, upgrade) {
             Ok(content) => {
-                let decision = decide(draft, pool, state, content.target.clone(), upgrade, &busy);
+                let decision = decide(
+                    draft,
+                    pool,
+                    state,
+                    content.target.clone(),
+                    upgrade,
+                    busy.as_deref(),
+                );
                 if matches!(decision, Decision::Roll { .. } | Decision::TakeBack { .. }) {
                     busy = Some(pool.name.clone());
                 }
@@ -97,14 +104,14 @@ fn decide(
     state: Option<&PoolState>,
     wanted: Target,
     upgrade: &Upgrade,
-    busy: &Option<String>,
+    busy: Option<&str>,
 ) -> Decision {
     let is_empty = state.is_some_and(|state| state.replicas == 0 && state.wanted == 0);
     let held_back = if upgrade.machines.is_none() {
         Some("the control plane comes first".to_owned())
     } else if is_empty {
         None
-    } else if let Some(other) = busy.as_ref().filter(|other| **other != pool.name) {
+    } else if let Some(other) = busy.filter(|other| *other != pool.name) {
         Some(format!("pool {other} is replacing its machines"))
     } else if open_until(&draft.spec.windows, draft.now).is_none() {
         let opens = next_opening(&draft.spec.windows, draft.now);
@@ -139,7 +146,11 @@ fn order(
         return;
     }
     let target = decision.target();
-    for held in [Some(target), decision.came_from(), state.map(|state| &state.target)] {
+    for held in [
+        Some(target),
+        decision.came_from(),
+        state.map(|state| &state.target),
+    ] {
         let names = held.map(|held| [held.machine_template.clone(), held.bootstrap.clone()]);
         draft.keep.extend(names.into_iter().flatten());
     }
@@ -174,7 +185,13 @@ fn order(
 fn note(draft: &mut Draft<'_>, pool: &Pool, state: Option<&PoolState>, decision: &Decision) {
     let name = &pool.name;
     let mut roll = |to: &Target, from: Option<&Target>, back: bool| {
-        let nodes = state.map_or(0, |state| if back { state.up_to_date } else { state.replicas });
+        let nodes = state.map_or(0, |state| {
+            if back {
+                state.up_to_date
+            } else {
+                state.replicas
+            }
+        });
         draft.rolls.push(Roll {
             pool: name.clone(),
             nodes,

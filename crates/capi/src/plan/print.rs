@@ -2,7 +2,28 @@
 
 use std::fmt;
 
+use serde::{Serializer, ser::SerializeSeq as _};
+use serde_json::{Value, json};
+
 use super::Plan;
+use crate::object::Object;
+
+/// Writes objects with every value of a Secret replaced: a plan is shown to people, and kept in files.
+pub(super) fn without_secrets<S: Serializer>(
+    objects: &[Object],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut list = serializer.serialize_seq(Some(objects.len()))?;
+    for object in objects {
+        let mut value = object.to_value();
+        if let (Object::Secret(_), Some(Value::Object(data))) = (object, value.get_mut("data")) {
+            data.values_mut()
+                .for_each(|value| *value = json!("(hidden)"));
+        }
+        list.serialize_element(&value)?;
+    }
+    list.end()
+}
 
 impl fmt::Display for Plan {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -21,7 +42,12 @@ impl fmt::Display for Plan {
         }
         for roll in &self.rolls {
             let verb = if roll.back { "takes back" } else { "replaces" };
-            write!(formatter, "! pool {} {verb} {}", roll.pool, nodes(roll.nodes))?;
+            write!(
+                formatter,
+                "! pool {} {verb} {}",
+                roll.pool,
+                nodes(roll.nodes)
+            )?;
             if !roll.because.is_empty() {
                 write!(formatter, " ({} changed)", roll.because.join(", "))?;
             }
@@ -32,7 +58,11 @@ impl fmt::Display for Plan {
         }
         let uses = &self.uses;
         write!(formatter, "Uses {}", nodes(uses.nodes))?;
-        let amounts = [("CPU", uses.cpu), ("memory", uses.memory), ("disk", uses.disk)];
+        let amounts = [
+            ("CPU", uses.cpu),
+            ("memory", uses.memory),
+            ("disk", uses.disk),
+        ];
         for (name, amount) in amounts {
             if let Some(amount) = amount {
                 write!(formatter, ", {amount} {name}")?;

@@ -125,7 +125,12 @@ fn infrastructure(facts: &Facts<'_>) -> Finding {
             let message = message.unwrap_or_else(|| "the provider is making it".to_owned());
             Finding::new(KIND, false, "InfrastructureProvisioning", message)
         }
-        None => Finding::new(KIND, false, "InfrastructureProvisioning", "it is being asked for"),
+        None => Finding::new(
+            KIND,
+            false,
+            "InfrastructureProvisioning",
+            "it is being asked for",
+        ),
     }
 }
 
@@ -139,9 +144,12 @@ fn control_plane(facts: &Facts<'_>) -> Finding {
     }
     let serves = held.initialized && held.available;
     match (serves, held.running) {
-        (true, Some(running)) if running == facts.upgrade.control_plane => {
-            Finding::new(KIND, true, "ControlPlaneReady", format!("it serves {running}"))
-        }
+        (true, Some(running)) if running == facts.upgrade.control_plane => Finding::new(
+            KIND,
+            true,
+            "ControlPlaneReady",
+            format!("it serves {running}"),
+        ),
         (true, running) => {
             let running = running.map_or_else(String::new, |running| format!(" from {running}"));
             let message = format!("it moves{running} to {}", facts.upgrade.control_plane);
@@ -198,7 +206,12 @@ fn ready(facts: &Facts<'_>, phase: Phase, findings: &[Finding]) -> Finding {
         return Finding::new(KIND, false, "Failed", failure.clone());
     }
     if facts.doze == Doze::Asleep {
-        return Finding::new(KIND, true, "Hibernated", "the cluster sleeps; its data is kept");
+        return Finding::new(
+            KIND,
+            true,
+            "Hibernated",
+            "the cluster sleeps; its data is kept",
+        );
     }
     if let Some(broken) = findings.iter().find(|finding| !finding.holds()) {
         let message = format!("{}: {}", broken.kind, broken.message);

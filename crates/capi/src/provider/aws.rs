@@ -84,9 +84,17 @@ impl Provider for Aws {
 
     fn cluster(&self, _: &TenantSpec, _: &Inputs) -> Result<Value, Missing> {
         let mut network = json!({});
-        put(&mut network, "vpc", self.vpc.as_ref().map(|id| json!({ "id": id })));
+        put(
+            &mut network,
+            "vpc",
+            self.vpc.as_ref().map(|id| json!({ "id": id })),
+        );
         let subnets: Vec<Value> = self.subnets.iter().map(|id| json!({ "id": id })).collect();
-        put(&mut network, "subnets", (!subnets.is_empty()).then_some(subnets));
+        put(
+            &mut network,
+            "subnets",
+            (!subnets.is_empty()).then_some(subnets),
+        );
         Ok(json!({
             "region": self.region,
             "network": network,
@@ -102,15 +110,34 @@ impl Provider for Aws {
                 "type": "gp3",
                 "encrypted": true,
             },
-            "cloudInit": { "insecureSkipSecretsManager": pool.os != Os::Rocky },
         });
+        // Only cloud-init can fetch its data from where the provider would otherwise hide it.
+        match pool.os {
+            Os::Rocky => {}
+            Os::Flatcar => {
+                let ignition = json!({ "version": "3.3", "storageType": "UnencryptedUserData" });
+                put(&mut spec, "ignition", Some(ignition));
+            }
+            Os::Talos(_) | Os::Bottlerocket | Os::Kairos => {
+                let skip = json!({ "insecureSkipSecretsManager": true });
+                put(&mut spec, "cloudInit", Some(skip));
+            }
+        }
         put(&mut spec, "instanceType", self.instance_type(pool));
         put(&mut spec, "ami", image.map(|id| json!({ "id": id })));
         let groups = self.security_groups.iter().map(|id| json!({ "id": id }));
         let groups: Vec<Value> = groups.collect();
-        put(&mut spec, "additionalSecurityGroups", (!groups.is_empty()).then_some(groups));
+        put(
+            &mut spec,
+            "additionalSecurityGroups",
+            (!groups.is_empty()).then_some(groups),
+        );
         if self.vpc.is_some() {
-            put(&mut spec, "subnet", self.subnets.first().map(|id| json!({ "id": id })));
+            put(
+                &mut spec,
+                "subnet",
+                self.subnets.first().map(|id| json!({ "id": id })),
+            );
         }
         Ok(spec)
     }

@@ -153,7 +153,12 @@ impl Provider for Azure {
             "allowedNamespaces": { "list": [identity.tenant_namespace()] },
         });
         let metadata = identity.metadata(identity.cluster());
-        Ok(vec![foreign("v1beta1", "AzureClusterIdentity", metadata, written)])
+        Ok(vec![foreign(
+            "v1beta1",
+            "AzureClusterIdentity",
+            metadata,
+            written,
+        )])
     }
 
     fn image(&self) -> Option<&str> {

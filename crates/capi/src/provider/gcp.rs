@@ -102,7 +102,11 @@ impl Provider for Gcp {
             "network": network,
             "credentialsRef": { "name": self.secret.name, "namespace": self.secret.namespace },
         });
-        put(&mut spec, "failureDomains", self.zone.clone().map(|zone| vec![zone]));
+        put(
+            &mut spec,
+            "failureDomains",
+            self.zone.clone().map(|zone| vec![zone]),
+        );
         Ok(spec)
     }
 
@@ -113,10 +117,18 @@ impl Provider for Gcp {
         });
         put(&mut spec, "instanceType", self.machine_type(pool));
         let is_family = image.is_some_and(|image| image.contains("/family/"));
-        put(&mut spec, if is_family { "imageFamily" } else { "image" }, image);
+        put(
+            &mut spec,
+            if is_family { "imageFamily" } else { "image" },
+            image,
+        );
         put(&mut spec, "subnet", self.subnetwork.clone());
         let tags = self.tags.clone();
-        put(&mut spec, "additionalNetworkTags", (!tags.is_empty()).then_some(tags));
+        put(
+            &mut spec,
+            "additionalNetworkTags",
+            (!tags.is_empty()).then_some(tags),
+        );
         let account = self.service_account.as_ref().map(|email| {
             let scopes = ["https://www.googleapis.com/auth/cloud-platform"];
             json!({ "email": email, "scopes": scopes })
@@ -130,7 +142,12 @@ impl Provider for Gcp {
     }
 
     fn check(&self, pool: &Pool, faults: &mut Faults) {
-        super::sold(self.machine_type(pool).is_some(), "Google Cloud", pool, faults);
+        super::sold(
+            self.machine_type(pool).is_some(),
+            "Google Cloud",
+            pool,
+            faults,
+        );
         if pool.zone.is_none() && self.zone.is_none() {
             faults.add(
                 format!("{}.zone", pool.field()),

@@ -38,12 +38,16 @@ impl Harvester {
         let secret = secret(raw, faults);
         let block = block("harvester", raw.provider.spec.harvester.as_ref(), faults)?;
         let own = raw.cluster.spec.infrastructure_override.as_ref();
-        let own = own.and_then(|own| own.harvester.clone()).unwrap_or_default();
+        let own = own
+            .and_then(|own| own.harvester.clone())
+            .unwrap_or_default();
         Some(Self {
             secret: secret?,
             server: block.endpoint.clone(),
             namespace: own.namespace.unwrap_or_else(|| block.namespace.clone()),
-            network: own.network_name.unwrap_or_else(|| block.network_name.clone()),
+            network: own
+                .network_name
+                .unwrap_or_else(|| block.network_name.clone()),
             image: own.image_name.or_else(|| block.image_name.clone()),
             storage_class: block.storage_class_name.clone(),
             key_pair: String::new(),

@@ -1,8 +1,6 @@
 //! Machines on the machine that Butler runs on: our own kinds.
 
-use butler_api::infrastructure::{
-    local_cluster::LocalClusterSpec, local_machine::MachineShape,
-};
+use butler_api::infrastructure::{local_cluster::LocalClusterSpec, local_machine::MachineShape};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::Value;
 

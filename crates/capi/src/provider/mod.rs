@@ -82,8 +82,12 @@ trait Provider {
     fn cluster(&self, spec: &TenantSpec, inputs: &Inputs) -> Result<Value, Missing>;
 
     /// What one machine of a pool is.
-    fn machine(&self, spec: &TenantSpec, pool: &Pool, image: Option<&str>)
-    -> Result<Value, Missing>;
+    fn machine(
+        &self,
+        spec: &TenantSpec,
+        pool: &Pool,
+        image: Option<&str>,
+    ) -> Result<Value, Missing>;
 
     /// Credentials that have to stand beside the cluster.
     fn credentials(&self, _: &TenantSpec, _: &Inputs) -> Result<Vec<Object>, Missing> {
@@ -200,7 +204,9 @@ impl Infrastructure {
         }
         let machine = self.provider().machine(spec, pool, image)?;
         let content = json!({ "template": { "spec": machine } });
-        let name = spec.identity.content(&pool.name, &json!([kinds.template, content]));
+        let name = spec
+            .identity
+            .content(&pool.name, &json!([kinds.template, content]));
         let metadata = spec.identity.pool_metadata(&name, &pool.name);
         Ok(foreign(kinds.version, kinds.template, metadata, content))
     }
@@ -311,9 +317,21 @@ fn check_override(raw: &Raw<'_>, faults: &mut Faults) {
     };
     let used = raw.provider.spec.provider;
     let blocks = [
-        ("harvester", given.harvester.is_some(), InfrastructureProvider::Harvester),
-        ("nutanix", given.nutanix.is_some(), InfrastructureProvider::Nutanix),
-        ("proxmox", given.proxmox.is_some(), InfrastructureProvider::Proxmox),
+        (
+            "harvester",
+            given.harvester.is_some(),
+            InfrastructureProvider::Harvester,
+        ),
+        (
+            "nutanix",
+            given.nutanix.is_some(),
+            InfrastructureProvider::Nutanix,
+        ),
+        (
+            "proxmox",
+            given.proxmox.is_some(),
+            InfrastructureProvider::Proxmox,
+        ),
         ("gcp", given.gcp.is_some(), InfrastructureProvider::Gcp),
     ];
     for (block, is_given, provider) in blocks {
@@ -348,7 +366,9 @@ fn secret(raw: &Raw<'_>, faults: &mut Faults) -> Option<SecretName> {
 /// One value of the credentials.
 fn credential<'a>(inputs: &'a Inputs, key: &'static str) -> Result<&'a str, Missing> {
     let value = inputs.credentials.get(key);
-    value.map(crate::secret::Hidden::reveal).ok_or(Missing::Credential(key))
+    value
+        .map(crate::secret::Hidden::reveal)
+        .ok_or(Missing::Credential(key))
 }
 
 /// A Secret beside the cluster.

@@ -40,7 +40,9 @@ impl Nutanix {
             address: address.to_owned(),
             port: block.port,
             insecure: block.insecure,
-            cluster: own.cluster_uuid.unwrap_or_else(|| block.cluster_uuid.clone()),
+            cluster: own
+                .cluster_uuid
+                .unwrap_or_else(|| block.cluster_uuid.clone()),
             subnet: own.subnet_uuid.unwrap_or_else(|| block.subnet_uuid.clone()),
             image: own.image_uuid.or_else(|| block.image_uuid.clone()),
         })
@@ -112,7 +114,10 @@ impl Provider for Nutanix {
         if pool.machine.memory_mib() < LEAST_MEMORY_MIB {
             faults.add(
                 format!("{}.machineTemplate.memory", pool.field()),
-                format!("{} is too little: Nutanix takes 2Gi or more", pool.machine.memory),
+                format!(
+                    "{} is too little: Nutanix takes 2Gi or more",
+                    pool.machine.memory
+                ),
             );
         }
     }

@@ -38,19 +38,28 @@ impl Proxmox {
             subnet,
             "the ProviderConfig has no network.subnet, which machines on Proxmox have their addresses in",
         );
-        let gateway = network.gateway.as_deref().and_then(|text| text.parse().ok());
+        let gateway = network
+            .gateway
+            .as_deref()
+            .and_then(|text| text.parse().ok());
         let gateway = faults.need(
             field,
             gateway,
             "the ProviderConfig has no network.gateway, which machines on Proxmox reach the others by",
         );
         if network.dns_servers.is_empty() {
-            faults.add(field, "the ProviderConfig has no network.dnsServers, which machines on Proxmox need");
+            faults.add(
+                field,
+                "the ProviderConfig has no network.dnsServers, which machines on Proxmox need",
+            );
         }
         let block = block("proxmox", raw.provider.spec.proxmox.as_ref(), faults)?;
         let own = raw.cluster.spec.infrastructure_override.as_ref();
         let own = own.and_then(|own| own.proxmox.clone()).unwrap_or_default();
-        let nodes = own.node.clone().map_or_else(|| block.nodes.clone(), |node| vec![node]);
+        let nodes = own
+            .node
+            .clone()
+            .map_or_else(|| block.nodes.clone(), |node| vec![node]);
         let source = block.nodes.first().cloned();
         let source = faults.need(field, source, "the ProviderConfig names no proxmox.nodes")?;
         Some(Self {
@@ -58,9 +67,15 @@ impl Proxmox {
             nodes,
             source,
             storage: own.storage.unwrap_or_else(|| block.storage.clone()),
-            template: own.template_id.or(block.template_id).map(|id| id.to_string()),
+            template: own
+                .template_id
+                .or(block.template_id)
+                .map(|id| id.to_string()),
             bridge: block.bridge.clone().unwrap_or_else(|| "vmbr0".to_owned()),
-            ids: block.vmid_range.as_ref().map(|range| (range.start, range.end)),
+            ids: block
+                .vmid_range
+                .as_ref()
+                .map(|range| (range.start, range.end)),
             gateway: gateway?,
             prefix: subnet?.prefix_len(),
             name_servers: network.dns_servers.clone(),
@@ -87,7 +102,11 @@ impl Provider for Proxmox {
             "prefix": self.prefix,
             "gateway": self.gateway.to_string(),
         });
-        let family = if self.gateway.is_ipv4() { "ipv4Config" } else { "ipv6Config" };
+        let family = if self.gateway.is_ipv4() {
+            "ipv4Config"
+        } else {
+            "ipv6Config"
+        };
         Ok(json!({
             "externalManagedControlPlane": true,
             "allowedNodes": self.nodes,
@@ -113,7 +132,9 @@ impl Provider for Proxmox {
             "disks": { "bootVolume": { "disk": "scsi0", "sizeGb": pool.machine.disk_gib() } },
             "network": { "default": { "bridge": self.bridge, "model": "virtio" } },
         });
-        let ids = self.ids.map(|(start, end)| json!({ "start": start, "end": end }));
+        let ids = self
+            .ids
+            .map(|(start, end)| json!({ "start": start, "end": end }));
         put(&mut spec, "vmIDRange", ids);
         // Talos has neither cloud-init nor, by default, the guest agent that the provider would wait for.
         let skip = matches!(pool.os, Os::Talos(_));

@@ -16,9 +16,10 @@ pub(super) struct Family {
 /// The cheapest type with at least that much; `None` when a machine of that size is not sold.
 pub(super) fn fit(families: &[Family], cpu: u32, memory_mib: u64) -> Option<String> {
     let candidates = families.iter().filter_map(|family| {
-        let step = family.steps.iter().copied().find(|step| {
-            *step >= cpu && u64::from(*step) * family.ratio * 1024 >= memory_mib
-        })?;
+        let step =
+            family.steps.iter().copied().find(|step| {
+                *step >= cpu && u64::from(*step) * family.ratio * 1024 >= memory_mib
+            })?;
         Some((step, family))
     });
     let best = candidates.min_by_key(|(step, family)| (*step, family.ratio));
@@ -30,9 +31,21 @@ mod tests {
     use super::*;
 
     const FAMILIES: [Family; 3] = [
-        Family { ratio: 2, name: |cpu| format!("c{cpu}"), steps: &[2, 4, 8] },
-        Family { ratio: 4, name: |cpu| format!("m{cpu}"), steps: &[2, 4, 8] },
-        Family { ratio: 8, name: |cpu| format!("r{cpu}"), steps: &[2, 4, 8] },
+        Family {
+            ratio: 2,
+            name: |cpu| format!("c{cpu}"),
+            steps: &[2, 4, 8],
+        },
+        Family {
+            ratio: 4,
+            name: |cpu| format!("m{cpu}"),
+            steps: &[2, 4, 8],
+        },
+        Family {
+            ratio: 8,
+            name: |cpu| format!("r{cpu}"),
+            steps: &[2, 4, 8],
+        },
     ];
 
     #[test]

@@ -2,9 +2,7 @@
 
 use butler_api::{
     butler::tenant_cluster::ServiceType,
-    common::{
-        ControlPlaneExposure, ControlPlaneResources, ExposureMode, IngressController,
-    },
+    common::{ControlPlaneExposure, ControlPlaneResources, ExposureMode, IngressController},
 };
 
 use super::{Faults, Raw};
@@ -125,11 +123,7 @@ fn exposure(raw: &Raw<'_>, identity: &Identity, faults: &mut Faults) -> Option<E
 }
 
 /// `{cluster}.{tenant namespace}.{pattern}`: unique, because the namespace is.
-fn host(
-    shared: &ControlPlaneExposure,
-    identity: &Identity,
-    faults: &mut Faults,
-) -> Option<String> {
+fn host(shared: &ControlPlaneExposure, identity: &Identity, faults: &mut Faults) -> Option<String> {
     let pattern = shared.hostname.as_deref().filter(|name| !name.is_empty());
     let pattern = faults.need(
         "spec.controlPlane.serviceType",

@@ -167,7 +167,13 @@ fn identity(raw: &Raw<'_>, faults: &mut Faults) -> Option<Identity> {
             "the object has no UID: it was not read from an API server",
         );
     }
-    let label = |key: &str| metadata.labels.as_ref().and_then(|all| all.get(key)).cloned();
+    let label = |key: &str| {
+        metadata
+            .labels
+            .as_ref()
+            .and_then(|all| all.get(key))
+            .cloned()
+    };
     let annotation = |key: &str| {
         let all = metadata.annotations.as_ref();
         all.and_then(|all| all.get(key)).cloned()
@@ -176,7 +182,12 @@ fn identity(raw: &Raw<'_>, faults: &mut Faults) -> Option<Identity> {
         name: name?,
         namespace: metadata.namespace.clone().unwrap_or_default(),
         uid,
-        team: raw.cluster.spec.team_ref.as_ref().map(|team| team.name.clone()),
+        team: raw
+            .cluster
+            .spec
+            .team_ref
+            .as_ref()
+            .map(|team| team.name.clone()),
         environment: label(labels::ENVIRONMENT),
         owner: annotation(labels::OWNER),
     })

@@ -49,12 +49,24 @@ pub(super) fn validate(raw: &Raw<'_>, faults: &mut Faults) -> NodeSettings {
     let settings = spec.node_settings.clone().unwrap_or_default();
     for (index, text) in settings.trusted_cas.iter().enumerate() {
         let parsed = x509_parser::pem::parse_x509_pem(text.as_bytes());
-        let is_certificate =
-            parsed.is_ok_and(|(_, block)| block.label == "CERTIFICATE" && block.parse_x509().is_ok());
+        let is_certificate = parsed
+            .is_ok_and(|(_, block)| block.label == "CERTIFICATE" && block.parse_x509().is_ok());
         if !is_certificate {
             faults.add(
                 format!("spec.nodeSettings.trustedCAs[{index}]"),
                 "is not a certificate: give one certificate as PEM",
+            );
+        }
+    }
+    for flag in settings.kubelet_args.keys() {
+        let is_flag = flag.starts_with(|first: char| first.is_ascii_lowercase())
+            && flag
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+        if !is_flag {
+            faults.add(
+                format!("spec.nodeSettings.kubeletArgs[{flag}]"),
+                "is not a flag of the kubelet: write it without its dashes, such as max-pods",
             );
         }
     }
@@ -100,5 +112,7 @@ fn time_servers(raw: &Raw<'_>) -> Vec<String> {
         &raw.platform.default_time_servers,
     ];
     let named = candidates.into_iter().find(|servers| !servers.is_empty());
-    named.cloned().unwrap_or_else(|| TIME_SERVERS.map(str::to_owned).to_vec())
+    named
+        .cloned()
+        .unwrap_or_else(|| TIME_SERVERS.map(str::to_owned).to_vec())
 }

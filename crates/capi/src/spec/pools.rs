@@ -162,7 +162,11 @@ pub(super) fn validate(raw: &Raw<'_>, faults: &mut Faults) -> Vec<Pool> {
     let spec = &raw.cluster.spec;
     let first = Parts {
         name: DEFAULT_POOL,
-        size: Size::Fixed(count("spec.workers.replicas", spec.workers.replicas, faults)),
+        size: Size::Fixed(count(
+            "spec.workers.replicas",
+            spec.workers.replicas,
+            faults,
+        )),
         template: &spec.workers.machine_template,
         settings: &spec.workers.settings,
     };
@@ -232,7 +236,11 @@ fn pool(parts: &Parts<'_>, raw: &Raw<'_>, faults: &mut Faults) -> Option<Pool> {
     check_labels(settings, &field, faults);
     let rollout = &settings.rollout;
     let (surge, unavailable) = (
-        count(&format!("{field}.rollout.maxSurge"), rollout.max_surge, faults),
+        count(
+            &format!("{field}.rollout.maxSurge"),
+            rollout.max_surge,
+            faults,
+        ),
         count(
             &format!("{field}.rollout.maxUnavailable"),
             rollout.max_unavailable,
@@ -278,14 +286,21 @@ fn machine(template: &MachineTemplate, field: &str, faults: &mut Faults) -> Opti
         let field = format!("{field}.machineTemplate.{name}");
         let amount: Quantity = faults.parse(&field, raw.try_into())?;
         if amount < least {
-            faults.add(&field, format!("{amount} is too little: give at least {least}"));
+            faults.add(
+                &field,
+                format!("{amount} is too little: give at least {least}"),
+            );
             return None;
         }
         Some(amount)
     };
     let cpu = amount("cpu", &template.cpu, Quantity::from_milli(1000));
     let memory = amount("memory", &template.memory, Quantity::from_bytes(1 << 30));
-    let disk = amount("diskSize", &template.disk_size, Quantity::from_bytes(10 << 30));
+    let disk = amount(
+        "diskSize",
+        &template.disk_size,
+        Quantity::from_bytes(10 << 30),
+    );
     Some(Machine {
         cpu: u32::try_from(cpu?.ceil()).unwrap_or(u32::MAX),
         memory: memory?,
@@ -316,8 +331,34 @@ pub(crate) fn is_copied(key: &str) -> bool {
         .any(|copied| domain == *copied || domain.ends_with(&format!(".{copied}")))
 }
 
+/// Whether a text is a label key: a name of at most 63 characters, with a DNS domain before it or without.
+fn is_label_key(key: &str) -> bool {
+    let (domain, name) = match key.split_once('/') {
+        Some((domain, name)) => (Some(domain), name),
+        None => (None, key),
+    };
+    let ends_well = |text: &str| {
+        let ends = [text.chars().next(), text.chars().next_back()];
+        ends.iter()
+            .all(|end| end.is_some_and(|end| end.is_ascii_alphanumeric()))
+    };
+    let name_char = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let domain_char = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+    let good_name = name.len() <= 63 && name.chars().all(name_char) && ends_well(name);
+    let good_domain = domain.is_none_or(|domain| {
+        domain.len() <= 253 && domain.chars().all(domain_char) && ends_well(domain)
+    });
+    good_name && good_domain
+}
+
 fn check_labels(settings: &PoolSettings, field: &str, faults: &mut Faults) {
     for key in settings.labels.keys() {
+        if !is_label_key(key) {
+            let rule =
+                format!("{key:?} is not a label key: write it like tier or example.com/tier");
+            faults.add(format!("{field}.labels"), rule);
+            continue;
+        }
         let domain = key.split_once('/').map_or("", |(domain, _)| domain);
         let is_own = ["kubernetes.io", "k8s.io"]
             .iter()

@@ -37,12 +37,18 @@ pub(super) fn windows(raw: &Raw<'_>, faults: &mut Faults) -> Vec<Window> {
     for (index, window) in maintenance.windows.iter().enumerate() {
         let field = format!("spec.maintenance.windows[{index}]");
         let zone = window.time_zone.as_deref();
-        let opens = faults.parse(format!("{field}.schedule"), Cron::parse(&window.schedule, zone));
+        let opens = faults.parse(
+            format!("{field}.schedule"),
+            Cron::parse(&window.schedule, zone),
+        );
         let length = match &window.duration {
             None => WINDOW,
             Some(text) => duration(&format!("{field}.duration"), text, faults).unwrap_or(WINDOW),
         };
-        let (least, most) = (SignedDuration::from_mins(30), SignedDuration::from_hours(24));
+        let (least, most) = (
+            SignedDuration::from_mins(30),
+            SignedDuration::from_hours(24),
+        );
         if length < least || length > most {
             faults.add(
                 format!("{field}.duration"),

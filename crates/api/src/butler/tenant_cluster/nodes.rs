@@ -101,7 +101,7 @@ fn flags(_: &mut SchemaGenerator) -> Schema {
         "additionalProperties": { "type": "string", "maxLength": 1024 },
         "x-kubernetes-validations": [
             {
-                "rule": "self.all(flag, flag.size() <= 64 && flag.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",
+                "rule": "self.all(flag, flag.size() > 0 && flag.size() <= 64 && !flag.startsWith('-'))",
                 "message": "every key must be a flag of the kubelet without its dashes, such as max-pods",
             },
             {
