@@ -303,17 +303,13 @@ pub(crate) fn machine_deployment(spec: &TenantSpec, pool: &Pool, order: &PoolOrd
     labels.insert(names::POOL.to_owned(), pool.name.clone());
     let copied = pool.labels.iter().filter(|(key, _)| is_copied(key));
     labels.extend(copied.map(|(key, value)| (key.clone(), value.clone())));
-    let bootstrap = match pool.os {
-        Os::Rocky => Bootstrap::ConfigRef(Reference::new(
-            BOOTSTRAP,
-            "KubeadmConfigTemplate",
-            &order.target.bootstrap,
-        )),
-        Os::Talos(_) | Os::Flatcar | Os::Bottlerocket | Os::Kairos => {
-            Bootstrap::DataSecretName(order.target.bootstrap.clone())
-        }
+    let bootstrap = &order.target.bootstrap;
+    let bootstrap = if bootstrap.kind == "Secret" {
+        Bootstrap::DataSecretName(bootstrap.name.clone())
+    } else {
+        Bootstrap::ConfigRef(Reference::new(BOOTSTRAP, &bootstrap.kind, &bootstrap.name))
     };
-    let kind = spec.infrastructure.kinds().template;
+    let template = &order.target.machine_template;
     let drain = i32::try_from(pool.drain_seconds).unwrap_or(i32::MAX);
     Object::MachineDeployment(Box::new(MachineDeployment::new(
         metadata,
@@ -341,8 +337,8 @@ pub(crate) fn machine_deployment(spec: &TenantSpec, pool: &Pool, order: &PoolOrd
                     bootstrap,
                     infrastructure_ref: Reference::new(
                         INFRASTRUCTURE,
-                        kind,
-                        &order.target.machine_template,
+                        &template.kind,
+                        &template.name,
                     ),
                     failure_domain: spec.infrastructure.zone(pool),
                     deletion: MachineDeletion {

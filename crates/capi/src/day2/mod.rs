@@ -7,6 +7,6 @@ mod schedule;
 mod upgrade;
 
 pub use hibernate::{Doze, doze};
-pub use rollout::{Decision, ROLLOUT_DEADLINE, Target, decide as decide_rollout};
+pub use rollout::{Content, Decision, ROLLOUT_DEADLINE, Target, decide as decide_rollout};
 pub use schedule::{Cron, CronError, Hibernation, Sleep, Window, next_opening, open_until};
 pub use upgrade::{Obstacle, SKEW, Upgrade, decide as decide_upgrade};

@@ -1,6 +1,6 @@
 //! Replacing the machines of a pool: when it starts, when it is over, and how it is taken back.
 //!
-//! What a pool's machines are made from is three names: the version, the machine template and the bootstrap data.
+//! What a pool's machines are made from is three things: the version, the machine template and the bootstrap data.
 //! Together they are a [`Target`]. The pool remembers the one it came from, so that a rollout that stops can be
 //! undone, and the one that failed, so that it is not tried again until the user changes something.
 
@@ -10,7 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::upgrade::SKEW;
-use crate::{object::digest, observe::PoolState};
+use crate::{
+    object::{ObjectId, digest},
+    observe::PoolState,
+};
 
 /// How long no new machine may become ready before a rollout counts as stopped.
 ///
@@ -23,17 +26,35 @@ pub const ROLLOUT_DEADLINE: SignedDuration = SignedDuration::from_mins(45);
 pub struct Target {
     /// Kubernetes release.
     pub version: KubeVersion,
-    /// Name of the machine template.
-    pub machine_template: String,
-    /// Name of the bootstrap template or Secret.
-    pub bootstrap: String,
+    /// The machine template.
+    pub machine_template: Content,
+    /// The bootstrap template or Secret.
+    pub bootstrap: Content,
+}
+
+/// An object whose name stands for its content. The kind is part of it: another operating system or provider may
+/// make a pool from objects of another kind, and a pool that waits keeps those it has.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Content {
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl From<ObjectId> for Content {
+    fn from(id: ObjectId) -> Self {
+        Self {
+            kind: id.kind,
+            name: id.name,
+        }
+    }
 }
 
 impl Target {
     /// One word for all three.
     pub fn fingerprint(&self) -> String {
-        let value = json!([self.version, self.machine_template, self.bootstrap]);
-        digest(&value)
+        digest(&json!(self))
     }
 }
 

@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use crate::{
     build,
-    day2::{self, Doze, Upgrade},
+    core::INFRASTRUCTURE,
+    day2::{self, Content, Doze, Upgrade},
     object::{Object, ObjectId},
     observe::{Observed, Standing},
     provider::Missing,
@@ -81,7 +82,7 @@ struct Draft<'a> {
     now: Timestamp,
     objects: Vec<Object>,
     /// Objects that are not written but stay.
-    keep: BTreeSet<String>,
+    keep: BTreeSet<Content>,
     rolls: Vec<Roll>,
     waits: Vec<String>,
     /// Whether something could not be written because something else is missing: nothing is removed then.
@@ -219,14 +220,19 @@ fn changes(draft: &Draft<'_>) -> Changes {
     if draft.is_partial {
         return changes;
     }
-    let template = draft.spec.infrastructure.kinds().template;
     for id in draft.observed.objects.keys() {
-        let is_content =
-            id.kind == template || id.kind == "KubeadmConfigTemplate" || id.kind == "Secret";
-        let is_needed = is_content && (!draft.is_settled || draft.keep.contains(&id.name));
-        if !planned.contains(id) && !is_needed {
+        if !planned.contains(id) && !is_needed(draft, id) {
             changes.delete.push(id.clone());
         }
     }
     changes
+}
+
+/// Whether an object that is not planned has to stay all the same.
+fn is_needed(draft: &Draft<'_>, id: &ObjectId) -> bool {
+    let is_content = id.kind.ends_with("Template") || id.kind == "Secret";
+    let is_kept = || draft.keep.contains(&Content::from(id.clone()));
+    // What all machines share goes with the Cluster and never before it, whatever the ProviderConfig says by now.
+    let is_shared = id.api_version.starts_with(INFRASTRUCTURE) && id.kind.ends_with("Cluster");
+    is_shared || (is_content && (!draft.is_settled || is_kept()))
 }

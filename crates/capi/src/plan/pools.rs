@@ -26,7 +26,7 @@ pub struct Roll {
 }
 
 /// What machines of a pool would be made from.
-struct Content {
+struct Made {
     template: Object,
     bootstrap: Object,
     target: Target,
@@ -36,20 +36,20 @@ pub(super) fn plan(draft: &mut Draft<'_>, doze: Doze, upgrade: &Upgrade) {
     let mut busy = first_rolling(draft);
     for pool in &draft.spec.pools {
         let state = draft.observed.pools.get(&pool.name);
-        match content(draft, pool, upgrade) {
-            Ok(content) => {
+        match make(draft, pool, upgrade) {
+            Ok(made) => {
                 let decision = decide(
                     draft,
                     pool,
                     state,
-                    content.target.clone(),
+                    made.target.clone(),
                     upgrade,
                     busy.as_deref(),
                 );
                 if matches!(decision, Decision::Roll { .. } | Decision::TakeBack { .. }) {
                     busy = Some(pool.name.clone());
                 }
-                order(draft, pool, state, Some(content), &decision, doze, upgrade);
+                order(draft, pool, state, Some(made), &decision, doze, upgrade);
             }
             Err(wait) => {
                 draft.is_partial = true;
@@ -72,7 +72,7 @@ fn first_rolling(draft: &Draft<'_>) -> Option<String> {
 }
 
 /// What machines of a pool should be made from, or what that waits for.
-fn content(draft: &Draft<'_>, pool: &Pool, upgrade: &Upgrade) -> Result<Content, String> {
+fn make(draft: &Draft<'_>, pool: &Pool, upgrade: &Upgrade) -> Result<Made, String> {
     let (spec, inputs) = (draft.spec, &draft.observed.inputs);
     let version = upgrade.machines.unwrap_or(upgrade.control_plane);
     let template = spec.infrastructure.template(spec, pool, inputs);
@@ -88,10 +88,10 @@ fn content(draft: &Draft<'_>, pool: &Pool, upgrade: &Upgrade) -> Result<Content,
     let bootstrap = build::bootstrap(spec, pool, told);
     let target = Target {
         version,
-        machine_template: template.id().name,
-        bootstrap: bootstrap.id().name,
+        machine_template: template.id().into(),
+        bootstrap: bootstrap.id().into(),
     };
-    Ok(Content {
+    Ok(Made {
         template,
         bootstrap,
         target,
@@ -133,7 +133,7 @@ fn order(
     draft: &mut Draft<'_>,
     pool: &Pool,
     state: Option<&PoolState>,
-    content: Option<Content>,
+    made: Option<Made>,
     decision: &Decision,
     doze: Doze,
     upgrade: &Upgrade,
@@ -154,9 +154,9 @@ fn order(
         let names = held.map(|held| [held.machine_template.clone(), held.bootstrap.clone()]);
         draft.keep.extend(names.into_iter().flatten());
     }
-    if let Some(content) = content.filter(|content| content.target == *target) {
-        draft.objects.push(content.template);
-        draft.objects.push(content.bootstrap);
+    if let Some(made) = made.filter(|made| made.target == *target) {
+        draft.objects.push(made.template);
+        draft.objects.push(made.bootstrap);
     }
     note(draft, pool, state, decision);
     let asleep = match doze {

@@ -136,7 +136,7 @@ fn a_new_machine_size_is_a_new_template_and_the_old_one_goes_after_the_rollout()
         .iter()
         .map(|id| id.name.clone())
         .collect();
-    assert_eq!(deleted, [old.machine_template], "{after}");
+    assert_eq!(deleted, [old.machine_template.name], "{after}");
 }
 
 #[test]
@@ -324,4 +324,25 @@ fn a_failed_cluster_comes_back_when_it_is_retried_and_a_working_one_never_fails(
     assert_eq!(plan(&spec, &world, now()).phase, Phase::Failed);
     world.retry = true;
     assert_eq!(plan(&spec, &world, now()).phase, Phase::Pending);
+}
+
+#[test]
+fn a_pool_that_waits_for_another_operating_system_keeps_what_it_has() {
+    let os = |os: &str| {
+        let os = json!({"type": os, "imageRef": "default/image"});
+        spec(
+            "harvester",
+            &json!({
+                "workers": {"machineTemplate": {"os": os}},
+                "maintenance": {"windows": [{"schedule": "0 2 29 2 *"}]},
+            }),
+        )
+    };
+    let world = running(&os("rocky"), now());
+    let plan = plan(&os("flatcar"), &world, now());
+    assert!(plan.changes.is_empty(), "{plan}");
+    assert!(
+        plan.waits[0].contains("the maintenance window opens at 2028-02-29"),
+        "{plan}"
+    );
 }

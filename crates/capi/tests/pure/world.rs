@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use butler_capi::{
     Object, Observed, Plan,
     build::{CAME_FROM, FAILED_ROLLOUT},
-    day2::Target,
+    day2::{Content, Target},
     observe::{Addons, ClusterState, ControlPlaneState, MachineState, PoolState, Standing},
 };
 use jiff::Timestamp;
@@ -61,10 +61,13 @@ fn deployment(observed: &mut Observed, object: &Value, now: Timestamp) {
     let bootstrap = &machine["bootstrap"];
     let target = Target {
         version: text(&machine["version"]).parse().unwrap(),
-        machine_template: text(&machine["infrastructureRef"]["name"]),
+        machine_template: content(&machine["infrastructureRef"]),
         bootstrap: match &bootstrap["dataSecretName"] {
-            Value::String(name) => name.clone(),
-            _ => text(&bootstrap["configRef"]["name"]),
+            Value::String(name) => Content {
+                kind: "Secret".to_owned(),
+                name: name.clone(),
+            },
+            _ => content(&bootstrap["configRef"]),
         },
     };
     let annotations = &metadata["annotations"];
@@ -94,6 +97,15 @@ fn deployment(observed: &mut Observed, object: &Value, now: Timestamp) {
         Some(replicas) => u32::try_from(replicas).unwrap(),
         None => held.wanted.max(least.unwrap_or(0)),
     };
+}
+
+/// What a reference names.
+fn content(reference: &Value) -> Content {
+    let text = |key: &str| reference[key].as_str().unwrap_or_default().to_owned();
+    Content {
+        kind: text("kind"),
+        name: text("name"),
+    }
 }
 
 /// Lets everything that was asked for become true: pods start, machines come and go.
