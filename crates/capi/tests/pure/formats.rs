@@ -259,7 +259,7 @@ fn bottlerocket_gets_toml() {
 fn talos_gets_a_machine_configuration() {
     let (text, format) = data("talos", "v1.35.4");
     assert_eq!(format, "talos");
-    let documents: Vec<&str> = text.split("---\n").collect();
+    let documents: Vec<&str> = text.split("\n---\n").collect();
     let config = yaml(documents[0]);
     let machine = &config["machine"];
     assert_eq!(
