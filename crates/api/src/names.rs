@@ -6,6 +6,18 @@ pub const BUTLER: &str = "butler";
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Team an object belongs to.
 pub const TEAM: &str = "butler.butlerlabs.dev/team";
+/// Name of the tenant cluster an object belongs to.
+pub const TENANT: &str = "butler.butlerlabs.dev/tenant";
+/// Namespace of the `TenantCluster` an object was made from.
+pub const SOURCE_NAMESPACE: &str = "butler.butlerlabs.dev/source-namespace";
+/// Name of the `TenantCluster` an object was made from.
+pub const SOURCE_NAME: &str = "butler.butlerlabs.dev/source-name";
+/// Environment of the team that a cluster belongs to.
+pub const ENVIRONMENT: &str = "butler.butlerlabs.dev/environment";
+/// Pool of workers an object belongs to.
+pub const POOL: &str = "butler.butlerlabs.dev/pool";
+/// Person who owns a cluster, as an e-mail address: an annotation, since those are no label values.
+pub const OWNER: &str = "butler.butlerlabs.dev/owner";
 /// Where the platform's own objects live.
 pub const SYSTEM_NAMESPACE: &str = "butler-system";
 /// Where clusters without a team live, unless `ButlerConfig` names another namespace.

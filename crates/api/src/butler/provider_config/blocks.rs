@@ -29,6 +29,25 @@ pub struct Harvester {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::object_name")]
     pub storage_class_name: Option<String>,
+    /// SSH key pair of Harvester that may sign in, as `namespace/name`. Needed with clusterAPIProvider
+    /// harvester.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::namespaced_name")]
+    pub ssh_key_pair: Option<String>,
+    /// Which Cluster API provider makes the machines: harvester or kubevirt. Default: harvester.
+    #[serde(rename = "clusterAPIProvider", default)]
+    pub cluster_api_provider: HarvesterMachines,
+}
+
+/// Cluster API providers that make machines on Harvester.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum HarvesterMachines {
+    /// The one for Harvester.
+    #[default]
+    Harvester,
+    /// The one for KubeVirt, which Harvester is built on.
+    Kubevirt,
 }
 
 fn default_namespace() -> String {
@@ -107,6 +126,10 @@ pub struct Proxmox {
     )]
     #[schemars(range(min = 100, max = 999_999_999))]
     pub template_id: Option<i32>,
+    /// Bridge of the machines. Default: vmbr0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 15))]
+    pub bridge: Option<String>,
     /// Ids that new machines may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vmid_range: Option<VmIdRange>,
@@ -185,6 +208,14 @@ pub struct Aws {
     )]
     #[schemars(length(max = 32), inner(length(min = 1, max = 64)))]
     pub security_group_ids: Vec<String>,
+    /// Instance type, such as `m6i.xlarge`. Default: the smallest of the m6i, c6i and r6i families that fits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub instance_type: Option<String>,
+    /// Image of the machines, such as `ami-0abcdef1234567890`.
+    #[serde(rename = "imageID", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    pub image_id: Option<String>,
 }
 
 /// About Google Cloud.
@@ -264,6 +295,11 @@ pub struct Vsphere {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub template: Option<String>,
+    /// SHA-1 fingerprint of the server's certificate, with colons. Left out, the provider does not check the
+    /// certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    pub thumbprint: Option<String>,
 }
 
 /// About machines on the machine Butler runs on.

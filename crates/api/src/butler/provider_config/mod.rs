@@ -14,7 +14,9 @@ use crate::{
 mod blocks;
 mod network;
 
-pub use blocks::{Aws, Azure, Gcp, Harvester, Local, Nutanix, Proxmox, VmIdRange, Vsphere};
+pub use blocks::{
+    Aws, Azure, Gcp, Harvester, HarvesterMachines, Local, Nutanix, Proxmox, VmIdRange, Vsphere,
+};
 pub use network::{
     AllocationMode, LoadBalancerAddresses, NetworkMode, PoolRef, ProviderNetwork, TenantQuota,
 };

@@ -15,8 +15,11 @@ use crate::{
 mod addons;
 mod control_plane;
 mod networking;
+mod nodes;
 mod overrides;
+mod pools;
 mod rules;
+mod schedule;
 mod status;
 mod workers;
 mod workspaces;
@@ -28,9 +31,14 @@ pub use addons::{
 };
 pub use control_plane::{ControlPlane, ServiceType};
 pub use networking::Networking;
+pub use nodes::{NodeSettings, Proxy, RegistryMirror};
 pub use overrides::{
     GcpOverride, HarvesterOverride, InfrastructureOverride, NutanixOverride, ProxmoxOverride,
 };
+pub use pools::{
+    DEFAULT_POOL, NodeTaint, POOL_NAME_MAX, PoolRollout, PoolSettings, TaintEffect, WorkerPool,
+};
+pub use schedule::{Hibernation, HibernationSchedule, Maintenance, MaintenanceWindow};
 pub use status::{
     AddonManager, AddonState, ObservedAddon, ObservedState, ObservedWorkers, Phase,
     TenantClusterStatus,
@@ -144,6 +152,13 @@ pub struct TenantClusterSpec {
     pub control_plane: ControlPlane,
     /// The worker machines.
     pub workers: Workers,
+    /// More workers, in pools of equal ones, each with its own size, labels, taints and zone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "pools::pools")]
+    pub worker_pools: Vec<WorkerPool>,
+    /// What all machines are told: registry mirrors, proxy, trusted authorities, SSH keys, kubelet flags.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_settings: Option<NodeSettings>,
     /// Address ranges and the DNS domain of the cluster.
     #[serde(default)]
     pub networking: Networking,
@@ -162,6 +177,15 @@ pub struct TenantClusterSpec {
     /// provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub infrastructure_override: Option<InfrastructureOverride>,
+    /// When the cluster sleeps to save resources.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hibernation: Option<Hibernation>,
+    /// When the cluster may be disturbed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maintenance: Option<Maintenance>,
+    /// While true, nothing of the cluster is removed, even if it is asked to be deleted. Default: false.
+    #[serde(default)]
+    pub deletion_protection: bool,
     /// Development workspaces inside the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspaces: Option<Workspaces>,

@@ -5,6 +5,7 @@ use kube_derive::KubeSchema;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
+use super::PoolSettings;
 use crate::schema;
 
 /// The worker machines of a tenant cluster.
@@ -17,6 +18,9 @@ pub struct Workers {
     /// What one worker is like. A change replaces the workers one by one.
     #[serde(default)]
     pub machine_template: MachineTemplate,
+    /// What the nodes carry, and how they are looked after.
+    #[serde(flatten)]
+    pub settings: PoolSettings,
 }
 
 /// What one machine is like.

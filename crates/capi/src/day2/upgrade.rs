@@ -1,0 +1,166 @@
+//! Upgrades: first checks, then the control plane, then the pools one by one.
+//!
+//! A control plane moves one minor version at a time and never back. Kubelets may be older than it, at most by
+//! [`SKEW`] minor versions, and never newer: so pools follow, and a pool that is left behind holds the next upgrade.
+
+use butler_api::types::KubeVersion;
+use jiff::Timestamp;
+
+use super::schedule::{Window, next_opening, open_until};
+use crate::observe::{ControlPlaneState, Observed};
+
+/// How many minor versions a kubelet may be behind its API server.
+pub const SKEW: u16 = 3;
+
+/// Why an upgrade does not start yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The step is not one that upstream supports.
+    Step {
+        /// What runs.
+        from: KubeVersion,
+        /// What is wanted.
+        to: KubeVersion,
+    },
+    /// A pool would be too far behind.
+    Skew {
+        /// The pool.
+        pool: String,
+        /// What its machines run.
+        version: KubeVersion,
+    },
+    /// The control plane does not work, or is busy with an earlier change.
+    ControlPlane,
+    /// A pool is busy with an earlier change.
+    Pool(String),
+    /// Outside all maintenance windows.
+    Window {
+        /// When the next one opens.
+        opens: Option<Timestamp>,
+    },
+}
+
+impl Obstacle {
+    /// A sentence for people.
+    pub fn message(&self, wanted: KubeVersion) -> String {
+        match self {
+            Self::Step { from, to } => format!(
+                "the control plane runs {from} and cannot go to {to} in one step: upgrade one minor version at a time, and never back"
+            ),
+            Self::Skew { pool, version } => format!(
+                "pool {pool} runs {version}, more than {SKEW} minor versions behind {wanted}: its machines have to follow first"
+            ),
+            Self::ControlPlane => {
+                format!("the upgrade to {wanted} waits for the control plane to be available")
+            }
+            Self::Pool(pool) => format!(
+                "the upgrade to {wanted} waits for pool {pool}, which still replaces machines"
+            ),
+            Self::Window { opens: Some(opens) } => {
+                format!(
+                    "the upgrade to {wanted} waits for the maintenance window that opens at {opens}"
+                )
+            }
+            Self::Window { opens: None } => {
+                format!("the upgrade to {wanted} waits for a maintenance window, and none comes")
+            }
+        }
+    }
+}
+
+/// What versions are written now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upgrade {
+    /// Of the control plane.
+    pub control_plane: KubeVersion,
+    /// Of machines that are made from now on; `None` while the control plane is on its way.
+    pub machines: Option<KubeVersion>,
+    /// Why the upgrade does not go on.
+    pub obstacle: Option<Obstacle>,
+}
+
+/// Decides which versions are written.
+pub fn decide(
+    wanted: KubeVersion,
+    observed: &Observed,
+    windows: &[Window],
+    now: Timestamp,
+) -> Upgrade {
+    let Some(held) = &observed.control_plane else {
+        return Upgrade {
+            control_plane: wanted,
+            machines: None,
+            obstacle: None,
+        };
+    };
+    if held.wanted == wanted {
+        return Upgrade {
+            control_plane: wanted,
+            machines: serves(held, wanted),
+            obstacle: None,
+        };
+    }
+    match obstacle(wanted, held, observed, windows, now) {
+        None => Upgrade {
+            control_plane: wanted,
+            machines: None,
+            obstacle: None,
+        },
+        Some(obstacle) => Upgrade {
+            control_plane: held.wanted,
+            machines: serves(held, held.wanted),
+            obstacle: Some(obstacle),
+        },
+    }
+}
+
+/// The version that machines may have: that of the API server, once it serves it.
+///
+/// Cluster API makes no machine while the two differ, and looks again only after a quarter of a minute.
+fn serves(held: &ControlPlaneState, version: KubeVersion) -> Option<KubeVersion> {
+    (held.initialized && held.running == Some(version)).then_some(version)
+}
+
+/// The checks before an upgrade, cheapest to explain first.
+fn obstacle(
+    wanted: KubeVersion,
+    held: &ControlPlaneState,
+    observed: &Observed,
+    windows: &[Window],
+    now: Timestamp,
+) -> Option<Obstacle> {
+    // Nothing runs yet: there is nothing to protect.
+    if !held.initialized {
+        return None;
+    }
+    if !held.wanted.can_upgrade_to(wanted) {
+        return Some(Obstacle::Step {
+            from: held.wanted,
+            to: wanted,
+        });
+    }
+    let behind = observed.machines.iter().find_map(|machine| {
+        let version = machine.version?;
+        let far = version.minor() + SKEW < wanted.minor();
+        far.then(|| Obstacle::Skew {
+            pool: machine.pool.clone(),
+            version,
+        })
+    });
+    if behind.is_some() {
+        return behind;
+    }
+    if !held.available || held.running != Some(held.wanted) {
+        return Some(Obstacle::ControlPlane);
+    }
+    let busy = observed.pools.iter().find(|(_, pool)| pool.is_rolling());
+    if let Some((name, _)) = busy {
+        return Some(Obstacle::Pool(name.clone()));
+    }
+    if open_until(windows, now).is_none() {
+        return Some(Obstacle::Window {
+            opens: next_opening(windows, now),
+        });
+    }
+    None
+}

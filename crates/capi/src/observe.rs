@@ -1,0 +1,177 @@
+//! The world as a plan sees it: plain data, filled by whoever reads the API servers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use butler_api::{
+    butler::tenant_cluster::Phase,
+    types::{AddressRange, KubeVersion},
+};
+use jiff::Timestamp;
+
+use crate::{
+    day2::Target,
+    node::{JoinTicket, TalosTrust},
+    object::ObjectId,
+    secret::Hidden,
+};
+
+/// Everything that was seen of one tenant cluster.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observed {
+    /// Since when it is to be deleted.
+    pub deletion: Option<Timestamp>,
+    /// The phase that was last reported.
+    pub phase: Option<Phase>,
+    /// Whether its user asked to try again after it failed.
+    pub retry: bool,
+    /// The tenant namespace.
+    pub namespace: Standing,
+    /// Its control plane.
+    pub control_plane: Option<ControlPlaneState>,
+    /// Its Cluster.
+    pub cluster: Option<ClusterState>,
+    /// Its pools, by name.
+    pub pools: BTreeMap<String, PoolState>,
+    /// Its machines.
+    pub machines: Vec<MachineState>,
+    /// Every object that carries its UID, with the hash it was last applied with.
+    pub objects: BTreeMap<ObjectId, Option<String>>,
+    /// Its addons.
+    pub addons: Addons,
+    /// What cannot be made better by waiting.
+    pub failure: Option<String>,
+    /// What plans are made from beside the spec.
+    pub inputs: Inputs,
+}
+
+/// What plans are made from beside the spec.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Inputs {
+    /// What the credentials' Secret of the provider holds.
+    pub credentials: BTreeMap<String, Hidden>,
+    /// Addresses that machines may have, where the provider has to be told.
+    pub machine_addresses: Vec<AddressRange>,
+    /// Images that were brought to the provider, by pool.
+    pub images: BTreeMap<String, String>,
+    /// How machines without a bootstrap provider join, once the control plane can say so.
+    pub join: Option<JoinTicket>,
+    /// What Talos machines trust.
+    pub talos: Option<TalosTrust>,
+}
+
+/// What is known of a namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// Nobody has it.
+    #[default]
+    Missing,
+    /// It is ours.
+    Ours,
+    /// It is on its way out.
+    Ending,
+    /// Somebody else has it.
+    Foreign,
+}
+
+/// A control plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlPlaneState {
+    /// The version it was told to run.
+    pub wanted: KubeVersion,
+    /// The version it runs.
+    pub running: Option<KubeVersion>,
+    /// Pods it was told to run.
+    pub replicas: u32,
+    /// Whether it has come up once.
+    pub initialized: bool,
+    /// Whether it serves.
+    pub available: bool,
+    /// Host and port.
+    pub endpoint: Option<String>,
+    /// Whether it is on its way out.
+    pub ending: bool,
+    /// What it says about itself when it does not serve.
+    pub message: Option<String>,
+}
+
+/// A Cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterState {
+    /// Whether its infrastructure stands.
+    pub infrastructure: bool,
+    /// Whether it is on its way out.
+    pub ending: bool,
+    /// What its infrastructure says when it does not stand.
+    pub message: Option<String>,
+}
+
+/// A pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolState {
+    /// What its machines are made from.
+    pub target: Target,
+    /// What it came from.
+    pub came_from: Option<Target>,
+    /// What failed and was taken back.
+    pub failed: Option<String>,
+    /// Machines it was told to have.
+    pub wanted: u32,
+    /// Machines it has.
+    pub replicas: u32,
+    /// Machines that are made from `target`.
+    pub up_to_date: u32,
+    /// Machines whose Node is ready.
+    pub ready: u32,
+    /// Whether the numbers speak about the last change.
+    pub current: bool,
+    /// When a machine last became ready, or the rollout started.
+    pub progress: Option<Timestamp>,
+}
+
+impl PoolState {
+    /// Whether its machines are being replaced. A pool that only grows is not: it has nothing to go back to.
+    pub fn is_rolling(&self) -> bool {
+        !self.current
+            || self.up_to_date < self.replicas
+            || (self.came_from.is_some() && self.up_to_date < self.wanted)
+    }
+}
+
+/// A machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineState {
+    /// Its name.
+    pub name: String,
+    /// Its pool.
+    pub pool: String,
+    /// The version of its kubelet.
+    pub version: Option<KubeVersion>,
+    /// Its Node.
+    pub node: Option<String>,
+    /// Its id at the provider.
+    pub provider_id: Option<String>,
+    /// Its addresses.
+    pub addresses: BTreeSet<String>,
+    /// Whether it is on its way out.
+    pub ending: bool,
+    /// What it waits for.
+    pub message: Option<String>,
+}
+
+/// Addons.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Addons {
+    /// Not asked for yet.
+    #[default]
+    Waiting,
+    /// On their way; what is missing.
+    Installing(String),
+    /// All of them work.
+    Installed,
+    /// One cannot be installed.
+    Failed(String),
+    /// They are being removed; what is left.
+    Removing(String),
+    /// None is left.
+    Removed,
+}

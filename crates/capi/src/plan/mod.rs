@@ -1,0 +1,238 @@
+//! What has to be done for a tenant cluster: a value that leaves no choices to whoever carries it out.
+//!
+//! The same plan serves the controller, a dry run before a change, and the tests. It says which objects are to be
+//! there, which go, what that means for nodes, addresses and quota, what is waited for, and what to report.
+
+use std::collections::BTreeSet;
+
+use butler_api::butler::tenant_cluster::Phase;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::{
+    build,
+    core::INFRASTRUCTURE,
+    day2::{self, Content, Doze, Upgrade},
+    object::{Object, ObjectId},
+    observe::{Observed, Standing},
+    provider::Missing,
+    spec::TenantSpec,
+};
+
+mod deletion;
+mod pools;
+mod print;
+mod report;
+mod uses;
+
+pub use deletion::Step;
+pub use pools::Roll;
+pub use report::{Finding, Numbers, Truth};
+pub use uses::Uses;
+
+/// What has to be done for a tenant cluster.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    /// Objects that are to be there, complete, in the order they are applied. A plan that is written down hides
+    /// what Secrets hold.
+    #[serde(serialize_with = "print::without_secrets")]
+    pub objects: Vec<Object>,
+    /// What that changes.
+    pub changes: Changes,
+    /// Machines that are replaced.
+    pub rolls: Vec<Roll>,
+    /// What is waited for, in sentences for people.
+    pub waits: Vec<String>,
+    /// What the cluster takes of limited things.
+    pub uses: Uses,
+    /// The phase to report.
+    pub phase: Phase,
+    /// The conditions to report.
+    pub findings: Vec<Finding>,
+    /// Workers that are wanted and ready.
+    pub numbers: Numbers,
+    /// How far a deletion is.
+    pub deletion: Option<Step>,
+    /// When to look again, if nothing happens before.
+    pub wake: Option<Timestamp>,
+}
+
+/// What a plan changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Changes {
+    /// Objects that are made.
+    pub create: Vec<ObjectId>,
+    /// Objects that are changed.
+    pub change: Vec<ObjectId>,
+    /// Objects that are removed.
+    pub delete: Vec<ObjectId>,
+}
+
+impl Changes {
+    /// Whether nothing changes.
+    pub fn is_empty(&self) -> bool {
+        self.create.is_empty() && self.change.is_empty() && self.delete.is_empty()
+    }
+}
+
+/// A plan while it is being made.
+struct Draft<'a> {
+    spec: &'a TenantSpec,
+    observed: &'a Observed,
+    now: Timestamp,
+    objects: Vec<Object>,
+    /// Objects that are not written but stay.
+    keep: BTreeSet<Content>,
+    rolls: Vec<Roll>,
+    waits: Vec<String>,
+    /// Whether something could not be written because something else is missing: nothing is removed then.
+    is_partial: bool,
+    /// Whether old templates are still needed.
+    is_settled: bool,
+    wake: Vec<Timestamp>,
+}
+
+impl Draft<'_> {
+    /// Adds an object, or what it waits for.
+    fn add(&mut self, object: Result<Object, Missing>) {
+        match object {
+            Ok(object) => self.objects.push(object),
+            Err(missing) => self.lack(&missing),
+        }
+    }
+
+    fn lack(&mut self, missing: &Missing) {
+        self.is_partial = true;
+        self.waits.push(missing.to_string());
+    }
+}
+
+/// Decides what has to be done.
+pub fn plan(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Plan {
+    if observed.deletion.is_some() {
+        return deletion::plan(spec, observed, now);
+    }
+    let mut draft = Draft {
+        spec,
+        observed,
+        now,
+        objects: Vec::new(),
+        keep: BTreeSet::new(),
+        rolls: Vec::new(),
+        waits: Vec::new(),
+        is_partial: false,
+        is_settled: true,
+        wake: Vec::new(),
+    };
+    let doze = day2::doze(spec, observed, now);
+    let upgrade = day2::decide_upgrade(spec.version, observed, &spec.windows, now);
+    match observed.namespace {
+        Standing::Missing | Standing::Ours => serve(&mut draft, doze, &upgrade),
+        Standing::Ending => {
+            draft.is_partial = true;
+            draft.waits.push(format!(
+                "namespace {} of an earlier cluster is still being removed",
+                spec.identity.tenant_namespace()
+            ));
+        }
+        Standing::Foreign => {
+            draft.is_partial = true;
+            draft.waits.push(format!(
+                "namespace {} exists and does not belong to this cluster: remove it, or make the cluster under another name",
+                spec.identity.tenant_namespace()
+            ));
+        }
+    }
+    finish(draft, doze, &upgrade)
+}
+
+/// Writes down everything, in the order it is applied.
+fn serve(draft: &mut Draft<'_>, doze: Doze, upgrade: &Upgrade) {
+    let (spec, inputs) = (draft.spec, &draft.observed.inputs);
+    draft.objects.push(build::namespace(spec));
+    match spec.infrastructure.credentials(spec, inputs) {
+        Ok(objects) => draft.objects.extend(objects),
+        Err(missing) => draft.lack(&missing),
+    }
+    draft.add(spec.infrastructure.cluster(spec, inputs));
+    let replicas = match doze {
+        Doze::Awake | Doze::Waking | Doze::FallingAsleep => spec.control_plane.replicas,
+        Doze::Asleep => 0,
+    };
+    draft
+        .objects
+        .push(build::control_plane(spec, upgrade.control_plane, replicas));
+    draft.objects.push(build::cluster(spec));
+    if let Some(obstacle) = &upgrade.obstacle {
+        draft.waits.push(obstacle.message(spec.version));
+        if let day2::Obstacle::Window { opens: Some(opens) } = obstacle {
+            draft.wake.push(*opens);
+        }
+    }
+    pools::plan(draft, doze, upgrade);
+    draft.wake.extend(spec.hibernation.next_change(draft.now));
+}
+
+fn finish(mut draft: Draft<'_>, doze: Doze, upgrade: &Upgrade) -> Plan {
+    let changes = changes(&draft);
+    let numbers = report::numbers(draft.spec, draft.observed, doze);
+    let (phase, findings) = report::report(&report::Facts {
+        spec: draft.spec,
+        observed: draft.observed,
+        doze,
+        upgrade,
+        numbers: &numbers,
+        rolls: &draft.rolls,
+        waits: &draft.waits,
+    });
+    draft.waits.dedup();
+    Plan {
+        changes,
+        rolls: draft.rolls,
+        waits: draft.waits,
+        uses: uses::of(draft.spec),
+        phase,
+        findings,
+        numbers,
+        deletion: None,
+        wake: draft
+            .wake
+            .into_iter()
+            .filter(|wake| *wake > draft.now)
+            .min(),
+        objects: draft.objects,
+    }
+}
+
+/// Compares what is planned with what stands.
+fn changes(draft: &Draft<'_>) -> Changes {
+    let mut changes = Changes::default();
+    let mut planned = BTreeSet::new();
+    for object in &draft.objects {
+        let id = object.id();
+        match draft.observed.objects.get(&id) {
+            None => changes.create.push(id.clone()),
+            Some(held) if held.as_ref() != Some(&object.hash()) => changes.change.push(id.clone()),
+            Some(_) => {}
+        }
+        planned.insert(id);
+    }
+    if draft.is_partial {
+        return changes;
+    }
+    for id in draft.observed.objects.keys() {
+        if !planned.contains(id) && !is_needed(draft, id) {
+            changes.delete.push(id.clone());
+        }
+    }
+    changes
+}
+
+/// Whether an object that is not planned has to stay all the same.
+fn is_needed(draft: &Draft<'_>, id: &ObjectId) -> bool {
+    let is_content = id.kind.ends_with("Template") || id.kind == "Secret";
+    let is_kept = || draft.keep.contains(&Content::from(id.clone()));
+    // What all machines share goes with the Cluster and never before it, whatever the ProviderConfig says by now.
+    let is_shared = id.api_version.starts_with(INFRASTRUCTURE) && id.kind.ends_with("Cluster");
+    is_shared || (is_content && (!draft.is_settled || is_kept()))
+}

@@ -1,0 +1,292 @@
+//! What to report about a cluster: its phase, its conditions and its numbers, derived from what was seen.
+//!
+//! A cluster that worked once never becomes `Failed`: what is wrong with it stands in its conditions, and goes away
+//! there when it is right again.
+
+use butler_api::butler::tenant_cluster::Phase;
+use serde::Serialize;
+
+use super::Roll;
+use crate::{
+    day2::{Doze, Upgrade},
+    observe::{Addons, Observed},
+    spec::{Size, TenantSpec},
+};
+
+/// The three values of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Truth {
+    /// It holds.
+    True,
+    /// It does not hold.
+    False,
+    /// It cannot be told.
+    Unknown,
+}
+
+/// A condition, before it is known since when it holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What it is about, such as `Ready`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// Whether it holds.
+    pub status: Truth,
+    /// One word for programs.
+    pub reason: &'static str,
+    /// A sentence for people.
+    pub message: String,
+}
+
+impl Finding {
+    fn new(
+        kind: &'static str,
+        holds: bool,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            kind,
+            status: if holds { Truth::True } else { Truth::False },
+            reason,
+            message: message.into(),
+        }
+    }
+
+    fn holds(&self) -> bool {
+        self.status == Truth::True
+    }
+}
+
+/// Workers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Numbers {
+    /// That are wanted.
+    pub desired: u32,
+    /// That have become a Node.
+    pub joined: u32,
+    /// Whose Node is ready.
+    pub ready: u32,
+}
+
+/// What a report is made from.
+pub(super) struct Facts<'a> {
+    pub(super) spec: &'a TenantSpec,
+    pub(super) observed: &'a Observed,
+    pub(super) doze: Doze,
+    pub(super) upgrade: &'a Upgrade,
+    pub(super) numbers: &'a Numbers,
+    pub(super) rolls: &'a [Roll],
+    pub(super) waits: &'a [String],
+}
+
+pub(super) fn numbers(spec: &TenantSpec, observed: &Observed, doze: Doze) -> Numbers {
+    let machines = observed.machines.iter();
+    let joined = machines.filter(|machine| machine.node.is_some() && !machine.ending);
+    Numbers {
+        desired: spec
+            .pools
+            .iter()
+            .map(|pool| match (doze, pool.size) {
+                (Doze::FallingAsleep | Doze::Asleep, _) => 0,
+                (_, Size::Fixed(count)) => count,
+                // The autoscaler's number is the one that counts, once there is one.
+                (_, Size::Between { min, max }) => {
+                    let held = observed.pools.get(&pool.name);
+                    held.map_or(min, |held| held.wanted.clamp(min, max))
+                }
+            })
+            .sum(),
+        joined: u32::try_from(joined.count()).unwrap_or(u32::MAX),
+        ready: observed.pools.values().map(|pool| pool.ready).sum(),
+    }
+}
+
+pub(super) fn report(facts: &Facts<'_>) -> (Phase, Vec<Finding>) {
+    let mut findings = vec![
+        infrastructure(facts),
+        control_plane(facts),
+        workers(facts),
+        addons(facts),
+    ];
+    let phase = phase(facts);
+    findings.push(ready(facts, phase, &findings));
+    (phase, findings)
+}
+
+fn infrastructure(facts: &Facts<'_>) -> Finding {
+    const KIND: &str = "InfrastructureReady";
+    match &facts.observed.cluster {
+        Some(cluster) if cluster.infrastructure => {
+            Finding::new(KIND, true, "Provisioned", "what machines share is there")
+        }
+        Some(cluster) => {
+            let message = cluster.message.clone();
+            let message = message.unwrap_or_else(|| "the provider is making it".to_owned());
+            Finding::new(KIND, false, "InfrastructureProvisioning", message)
+        }
+        None => Finding::new(
+            KIND,
+            false,
+            "InfrastructureProvisioning",
+            "it is being asked for",
+        ),
+    }
+}
+
+fn control_plane(facts: &Facts<'_>) -> Finding {
+    const KIND: &str = "ControlPlaneReady";
+    let Some(held) = &facts.observed.control_plane else {
+        return Finding::new(KIND, false, "Creating", "it is being asked for");
+    };
+    if facts.doze == Doze::Asleep {
+        return Finding::new(KIND, true, "Hibernated", "it sleeps; its data is kept");
+    }
+    let serves = held.initialized && held.available;
+    match (serves, held.running) {
+        (true, Some(running)) if running == facts.upgrade.control_plane => Finding::new(
+            KIND,
+            true,
+            "ControlPlaneReady",
+            format!("it serves {running}"),
+        ),
+        (true, running) => {
+            let running = running.map_or_else(String::new, |running| format!(" from {running}"));
+            let message = format!("it moves{running} to {}", facts.upgrade.control_plane);
+            // It serves all the while.
+            Finding::new(KIND, true, "Upgrading", message)
+        }
+        (false, _) => {
+            let message = held.message.clone();
+            let message = message.unwrap_or_else(|| "its pods are not ready yet".to_owned());
+            Finding::new(KIND, false, "Creating", message)
+        }
+    }
+}
+
+fn workers(facts: &Facts<'_>) -> Finding {
+    const KIND: &str = "WorkersReady";
+    let Numbers {
+        desired,
+        joined,
+        ready,
+    } = facts.numbers;
+    let message = format!("{ready} of {desired} workers are ready, {joined} have joined");
+    match facts.doze {
+        Doze::Asleep => Finding::new(KIND, true, "Hibernated", "they sleep with the cluster"),
+        _ if ready >= desired => {
+            let message = if *desired == 0 {
+                "the cluster has no workers".to_owned()
+            } else {
+                format!("{ready} of {desired} workers are ready")
+            };
+            Finding::new(KIND, true, "WorkersReady", message)
+        }
+        Doze::Awake | Doze::Waking | Doze::FallingAsleep => {
+            Finding::new(KIND, false, "WorkersProvisioning", message)
+        }
+    }
+}
+
+fn addons(facts: &Facts<'_>) -> Finding {
+    const KIND: &str = "AddonsReady";
+    match &facts.observed.addons {
+        Addons::Installed => Finding::new(KIND, true, "AddonsInstalled", "all addons work"),
+        Addons::Waiting => Finding::new(KIND, false, "Pending", "they wait for the workers"),
+        Addons::Installing(what) => Finding::new(KIND, false, "Installing", what.clone()),
+        Addons::Failed(what) => Finding::new(KIND, false, "AddonInstallFailed", what.clone()),
+        Addons::Removing(what) => Finding::new(KIND, false, "Deleting", what.clone()),
+        Addons::Removed => Finding::new(KIND, false, "Deleted", "they were removed"),
+    }
+}
+
+fn ready(facts: &Facts<'_>, phase: Phase, findings: &[Finding]) -> Finding {
+    const KIND: &str = "Ready";
+    if let Some(failure) = &facts.observed.failure {
+        return Finding::new(KIND, false, "Failed", failure.clone());
+    }
+    if facts.doze == Doze::Asleep {
+        return Finding::new(
+            KIND,
+            true,
+            "Hibernated",
+            "the cluster sleeps; its data is kept",
+        );
+    }
+    if let Some(broken) = findings.iter().find(|finding| !finding.holds()) {
+        let message = format!("{}: {}", broken.kind, broken.message);
+        return Finding::new(KIND, false, broken.reason, message);
+    }
+    match (phase, facts.waits.first()) {
+        (Phase::Updating, wait) => {
+            let message = wait.map_or("a change is being carried out", String::as_str);
+            Finding::new(KIND, true, "Updating", message)
+        }
+        (_, Some(wait)) => Finding::new(KIND, true, "Waiting", wait.clone()),
+        (_, None) => Finding::new(KIND, true, "Ready", "the cluster works"),
+    }
+}
+
+fn phase(facts: &Facts<'_>) -> Phase {
+    let observed = facts.observed;
+    match observed.phase {
+        Some(Phase::Ready | Phase::Updating) => {
+            if is_changing(facts) {
+                Phase::Updating
+            } else {
+                Phase::Ready
+            }
+        }
+        // Only a person brings a failed cluster back, or what failed being right by itself.
+        Some(Phase::Failed) if observed.retry || failure(facts).is_none() => Phase::Pending,
+        Some(Phase::Failed) => Phase::Failed,
+        _ if failure(facts).is_some() => Phase::Failed,
+        _ => growing(facts),
+    }
+}
+
+/// A cluster on its way to its first `Ready`.
+fn growing(facts: &Facts<'_>) -> Phase {
+    let control_plane = facts.observed.control_plane.as_ref();
+    let serves = control_plane.is_some_and(|held| held.initialized && held.available);
+    // A Node is ready only with a network, which is an addon: so machines count once they have joined.
+    let joined = facts.numbers.joined >= facts.numbers.desired;
+    let sleeps = facts.doze == Doze::Asleep && control_plane.is_some();
+    match &facts.observed.addons {
+        _ if sleeps => Phase::Ready,
+        Addons::Installed if serves && joined => Phase::Ready,
+        _ if serves && joined => Phase::Installing,
+        _ => Phase::Provisioning,
+    }
+}
+
+/// What waiting does not make better.
+fn failure<'a>(facts: &'a Facts<'_>) -> Option<&'a str> {
+    if let Addons::Failed(what) = &facts.observed.addons {
+        return Some(what);
+    }
+    facts.observed.failure.as_deref()
+}
+
+/// Whether a change of the spec is being carried out.
+fn is_changing(facts: &Facts<'_>) -> bool {
+    let observed = facts.observed;
+    let upgrading = observed.control_plane.as_ref().is_none_or(|held| {
+        held.running != Some(facts.upgrade.control_plane) && facts.doze == Doze::Awake
+    });
+    let pools = &facts.spec.pools;
+    let resizing = facts.doze == Doze::Awake
+        && pools.iter().any(|pool| {
+            let held = observed.pools.get(&pool.name);
+            held.is_none_or(|held| {
+                held.is_rolling()
+                    || held.wanted < pool.size.fewest()
+                    || held.wanted > pool.size.most()
+                    || held.replicas != held.wanted
+            })
+        });
+    let leftover = observed.pools.keys();
+    let removing = leftover.filter(|name| pools.iter().all(|pool| pool.name != **name));
+    let dozing = matches!(facts.doze, Doze::Waking | Doze::FallingAsleep);
+    upgrading || resizing || dozing || !facts.rolls.is_empty() || removing.count() > 0
+}

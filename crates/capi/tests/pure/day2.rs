@@ -1,0 +1,376 @@
+//! Upgrades, rollouts that stop, sleep, and windows.
+
+use butler_api::butler::tenant_cluster::Phase;
+use butler_capi::{Observed, Plan, TenantSpec, day2::ROLLOUT_DEADLINE, plan};
+use jiff::{SignedDuration, Timestamp};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::{
+    common::{now, spec},
+    world::{apply, machine, running, settle},
+};
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+/// The versions a plan writes: of the control plane, and of every pool.
+fn versions(plan: &Plan) -> (String, Vec<String>) {
+    let of = |kind: &str, path: &str| -> Vec<String> {
+        let objects = plan
+            .objects
+            .iter()
+            .filter(|object| object.id().kind == kind);
+        let version = |value: Value| {
+            value
+                .pointer(path)
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
+        objects
+            .filter_map(|object| version(object.to_value()))
+            .collect()
+    };
+    let control_plane = of("StewardControlPlane", "/spec/version").remove(0);
+    (
+        control_plane,
+        of("MachineDeployment", "/spec/template/spec/version"),
+    )
+}
+
+fn two_pools(version: &str) -> TenantSpec {
+    spec(
+        "local",
+        &json!({"kubernetesVersion": version, "workerPools": [{"name": "b", "replicas": 2}]}),
+    )
+}
+
+#[test]
+fn an_upgrade_takes_the_control_plane_first_and_then_the_pools_one_by_one() {
+    let (old, new) = ("v1.34.4", "v1.35.4");
+    let mut world = running(&two_pools(old), now());
+    let wanted = two_pools(new);
+    let mut seen = Vec::new();
+    for _ in 0..6 {
+        let plan = plan(&wanted, &world, now());
+        let step = versions(&plan);
+        if seen.last() != Some(&step) {
+            seen.push(step);
+        }
+        apply(&mut world, &plan, now());
+        settle(&mut world);
+    }
+    let step =
+        |control: &str, pools: [&str; 2]| (control.to_owned(), pools.map(str::to_owned).to_vec());
+    assert_eq!(
+        seen,
+        [
+            step(new, [old, old]),
+            step(new, [new, old]),
+            step(new, [new, new])
+        ]
+    );
+    assert_eq!(world.phase, Some(Phase::Ready));
+    assert!(plan(&wanted, &world, now()).changes.is_empty());
+}
+
+#[test]
+fn pools_wait_while_the_control_plane_does_not_serve_the_new_version() {
+    let mut world = running(&two_pools("v1.34.4"), now());
+    let wanted = two_pools("v1.35.4");
+    let first = plan(&wanted, &world, now());
+    apply(&mut world, &first, now());
+    let during = plan(&wanted, &world, now());
+    assert_eq!(versions(&during).1, ["v1.34.4", "v1.34.4"]);
+    assert_eq!(during.phase, Phase::Updating);
+    assert!(
+        during
+            .waits
+            .iter()
+            .any(|wait| wait.contains("control plane comes first")),
+        "{during}"
+    );
+}
+
+#[test]
+fn what_the_checks_find_holds_the_upgrade_and_is_said() {
+    let old = two_pools("v1.34.4");
+    let good = running(&old, now());
+    let held = |world: &Observed, wanted: &TenantSpec, says: &str| {
+        let plan = plan(wanted, world, now());
+        assert_eq!(versions(&plan).0, "v1.34.4", "{plan}");
+        assert!(
+            plan.waits.iter().any(|wait| wait.contains(says)),
+            "{says}:\n{plan}"
+        );
+        assert!(plan.changes.is_empty(), "{plan}");
+    };
+    held(&good, &two_pools("v1.36.0"), "one minor version at a time");
+    held(&good, &two_pools("v1.33.9"), "never back");
+    let mut down = good.clone();
+    down.control_plane.as_mut().unwrap().available = false;
+    held(
+        &down,
+        &two_pools("v1.35.4"),
+        "waits for the control plane to be available",
+    );
+    let mut busy = good.clone();
+    busy.pools.get_mut("b").unwrap().up_to_date = 1;
+    held(&busy, &two_pools("v1.35.4"), "waits for pool b");
+    let mut behind = good.clone();
+    let mut target = behind.pools["b"].target.clone();
+    target.version = "v1.31.9".parse().unwrap();
+    behind.machines.push(machine("b", 9, &target));
+    held(&behind, &two_pools("v1.35.4"), "pool b runs v1.31.9");
+}
+
+#[test]
+fn a_window_holds_upgrades_and_rollouts_but_not_scaling_nor_repair() {
+    let windowed = |version: &str, replicas: i32, cpu: i32| {
+        spec(
+            "local",
+            &json!({
+                "kubernetesVersion": version,
+                "workers": {"replicas": replicas, "machineTemplate": {"cpu": cpu}},
+                "maintenance": {"windows": [{"schedule": "0 2 * * 6", "duration": "4h"}]},
+            }),
+        )
+    };
+    // A Thursday, and the night to Saturday after it.
+    let (thursday, saturday) = (at("2026-11-12T12:00:00Z"), at("2026-11-14T02:30:00Z"));
+    let world = running(&windowed("v1.34.4", 3, 4), thursday);
+    let upgrade = plan(&windowed("v1.35.4", 3, 4), &world, thursday);
+    assert!(upgrade.changes.is_empty(), "{upgrade}");
+    assert_eq!(upgrade.wake, Some(at("2026-11-14T02:00:00Z")));
+    assert!(
+        upgrade.waits[0].contains("2026-11-14T02:00:00Z"),
+        "{upgrade}"
+    );
+    assert_eq!(upgrade.phase, Phase::Ready);
+    let resize = plan(&windowed("v1.34.4", 3, 8), &world, thursday);
+    assert!(
+        resize.changes.is_empty() && resize.rolls.is_empty(),
+        "{resize}"
+    );
+    let scale = plan(&windowed("v1.34.4", 5, 4), &world, thursday);
+    assert_eq!(scale.changes.change.len(), 1, "{scale}");
+    let open = plan(&windowed("v1.35.4", 3, 4), &world, saturday);
+    assert_eq!(versions(&open).0, "v1.35.4");
+    let open = plan(&windowed("v1.34.4", 3, 8), &world, saturday);
+    assert_eq!(open.rolls.len(), 1);
+}
+
+/// A world in which the first new machine of a rollout never becomes ready.
+fn stopped(from: &TenantSpec, to: &TenantSpec) -> Observed {
+    let mut world = running(from, now());
+    for _ in 0..2 {
+        let plan = plan(to, &world, now());
+        apply(&mut world, &plan, now());
+        let held = world.control_plane.as_mut().unwrap();
+        held.running = Some(held.wanted);
+    }
+    let pool = world.pools.get_mut("workers").unwrap();
+    assert!(pool.came_from.is_some());
+    pool.replicas = 4;
+    pool.up_to_date = 1;
+    world
+}
+
+#[test]
+fn a_rollout_that_stops_is_taken_back_and_not_tried_again_until_the_spec_changes() {
+    let (good, bad) = (
+        spec("local", &json!({})),
+        spec(
+            "local",
+            &json!({"workers": {"machineTemplate": {"cpu": 64}}}),
+        ),
+    );
+    let mut world = stopped(&good, &bad);
+    let before = world.pools["workers"].came_from.clone().unwrap();
+    let soon = now().checked_add(SignedDuration::from_mins(5)).unwrap();
+    let waiting = plan(&bad, &world, soon);
+    assert!(waiting.changes.is_empty(), "{waiting}");
+    let deadline = now().checked_add(ROLLOUT_DEADLINE).unwrap();
+    assert_eq!(
+        waiting.wake,
+        Some(deadline),
+        "somebody has to look when it is late"
+    );
+    let late = deadline.checked_add(SignedDuration::from_secs(1)).unwrap();
+    let back = plan(&bad, &world, late);
+    assert!(back.rolls[0].back, "{back}");
+    assert!(
+        back.waits
+            .iter()
+            .any(|wait| wait.contains("did not become ready")),
+        "{back}"
+    );
+    apply(&mut world, &back, late);
+    assert_eq!(world.pools["workers"].target, before);
+    settle(&mut world);
+    for _ in 0..3 {
+        let held = plan(&bad, &world, late);
+        apply(&mut world, &held, late);
+        assert_eq!(world.pools["workers"].target, before, "{held}");
+        assert!(
+            held.rolls.is_empty() && held.waits[0].contains("change the spec to try again"),
+            "{held}"
+        );
+    }
+    assert_eq!(plan(&bad, &world, late).phase, Phase::Ready);
+    let better = spec(
+        "local",
+        &json!({"workers": {"machineTemplate": {"cpu": 8}}}),
+    );
+    assert_eq!(plan(&better, &world, late).rolls.len(), 1);
+    assert!(
+        plan(&good, &world, late).waits.is_empty(),
+        "back to what was is nothing that failed"
+    );
+}
+
+#[test]
+fn an_upgrade_of_machines_that_stops_goes_back_to_a_version_the_api_server_still_takes() {
+    let (old, new) = (two_pools("v1.34.4"), two_pools("v1.35.4"));
+    let mut world = stopped(&old, &new);
+    let late = now().checked_add(SignedDuration::from_mins(60)).unwrap();
+    let back = plan(&new, &world, late);
+    assert_eq!(
+        versions(&back),
+        (
+            "v1.35.4".to_owned(),
+            vec!["v1.34.4".to_owned(), "v1.34.4".to_owned()]
+        )
+    );
+    let way_back = world
+        .pools
+        .get_mut("workers")
+        .unwrap()
+        .came_from
+        .as_mut()
+        .unwrap();
+    way_back.version = "v1.31.0".parse().unwrap();
+    let stuck = plan(&new, &world, late);
+    assert_eq!(versions(&stuck).1[0], "v1.35.4");
+    assert!(
+        stuck
+            .waits
+            .iter()
+            .any(|wait| wait.contains("too old for the API server")),
+        "{stuck}"
+    );
+}
+
+#[test]
+fn a_cluster_falls_asleep_workers_first_and_wakes_control_plane_first() {
+    let sleeping = |enabled: bool| {
+        spec(
+            "local",
+            &json!({"hibernation": {"enabled": enabled},
+                              "workerPools": [{"name": "b", "minReplicas": 2, "maxReplicas": 4}]}),
+        )
+    };
+    let replicas = |plan: &Plan| {
+        let numbers = plan.objects.iter().filter_map(|object| {
+            let value = object.to_value();
+            let counts =
+                ["StewardControlPlane", "MachineDeployment"].contains(&object.id().kind.as_str());
+            counts.then(|| value["spec"]["replicas"].as_i64().unwrap_or(-1))
+        });
+        numbers.collect::<Vec<_>>()
+    };
+    let mut world = running(&sleeping(false), now());
+    let first = plan(&sleeping(true), &world, now());
+    assert_eq!(replicas(&first), [1, 0, 0], "workers go first");
+    assert_eq!(first.phase, Phase::Updating);
+    apply(&mut world, &first, now());
+    settle(&mut world);
+    let second = plan(&sleeping(true), &world, now());
+    assert_eq!(replicas(&second), [0, 0, 0]);
+    apply(&mut world, &second, now());
+    settle(&mut world);
+    let asleep = plan(&sleeping(true), &world, now());
+    assert!(asleep.changes.is_empty(), "{asleep}");
+    assert_eq!(
+        (asleep.phase, asleep.findings.last().unwrap().reason),
+        (Phase::Ready, "Hibernated")
+    );
+    let woken = plan(&sleeping(false), &world, now());
+    assert_eq!(replicas(&woken), [1, 0, 0], "the control plane wakes first");
+    apply(&mut world, &woken, now());
+    settle(&mut world);
+    let awake = plan(&sleeping(false), &world, now());
+    assert_eq!(
+        replicas(&awake),
+        [1, 3, -1],
+        "the autoscaler owns its pool again"
+    );
+    apply(&mut world, &awake, now());
+    settle(&mut world);
+    let ready = plan(&sleeping(false), &world, now());
+    assert!(ready.changes.is_empty(), "{ready}");
+    assert_eq!(ready.phase, Phase::Ready);
+}
+
+#[test]
+fn a_plan_wakes_its_controller_when_the_cluster_falls_asleep() {
+    let nightly = spec(
+        "local",
+        &json!({"hibernation": {"schedules": [{"start": "0 20 * * *", "end": "0 6 * * *"}]}}),
+    );
+    let noon = at("2026-11-15T12:00:00Z");
+    let world = running(&nightly, noon);
+    assert_eq!(
+        plan(&nightly, &world, noon).wake,
+        Some(at("2026-11-15T20:00:00Z"))
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever is wanted one after the other, at whatever moment the world stops: the last wish comes true, no
+    /// kubelet is ever newer than its API server, and once it is true nothing is done any more.
+    #[test]
+    fn every_way_ends_where_the_spec_points(
+        wishes in prop::collection::vec((0_usize..3, 1_i32..5, 0_i32..4, any::<bool>()), 1..6),
+    ) {
+        let versions = ["v1.33.9", "v1.34.4", "v1.35.4"];
+        let mut world = running(&two_pools(versions[0]), now());
+        let mut last = two_pools(versions[0]);
+        let mut reached = 0;
+        for (version, cpu, replicas, half) in wishes {
+            // Admission lets no wish through that goes back or jumps.
+            reached = version.clamp(reached, reached + 1);
+            last = spec("local", &json!({
+                "kubernetesVersion": versions[reached],
+                "workers": {"replicas": replicas, "machineTemplate": {"cpu": cpu}},
+                "workerPools": [{"name": "b", "replicas": 2}],
+            }));
+            // Half of the wishes are overtaken by the next one before anything has become true.
+            for _ in 0..if half { 1 } else { 12 } {
+                let plan = plan(&last, &world, now());
+                apply(&mut world, &plan, now());
+                if !half {
+                    settle(&mut world);
+                }
+                let server = world.control_plane.as_ref().unwrap().running.unwrap();
+                for pool in world.pools.values() {
+                    prop_assert!(pool.target.version <= server, "{} on {server}", pool.target.version);
+                }
+            }
+        }
+        for _ in 0..16 {
+            settle(&mut world);
+            let plan = plan(&last, &world, now());
+            apply(&mut world, &plan, now());
+        }
+        let end = plan(&last, &world, now());
+        prop_assert!(end.changes.is_empty(), "{}", end);
+        prop_assert_eq!(end.phase, Phase::Ready);
+        let fresh = running(&last, now());
+        let expected = plan(&last, &fresh, now()).objects;
+        prop_assert_eq!(end.objects, expected);
+    }
+}

@@ -1,0 +1,19 @@
+//! Plans, formats and rules, without an API server.
+
+#![allow(
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test fails where it stands"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod day2;
+mod deletion;
+mod formats;
+mod golden;
+mod planning;
+mod validation;
+mod world;

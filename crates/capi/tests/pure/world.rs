@@ -1,0 +1,166 @@
+//! A world that carries out plans: what a plan asks for stands afterwards, so that the next plan can be made from it.
+
+use std::collections::BTreeMap;
+
+use butler_capi::{
+    Object, Observed, Plan,
+    build::{CAME_FROM, FAILED_ROLLOUT},
+    day2::{Content, Target},
+    observe::{Addons, ClusterState, ControlPlaneState, MachineState, PoolState, Standing},
+};
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// Carries out a plan, as far as an API server does so at once.
+pub(crate) fn apply(observed: &mut Observed, plan: &Plan, now: Timestamp) {
+    for object in &plan.objects {
+        observed.objects.insert(object.id(), Some(object.hash()));
+        match object {
+            Object::Namespace(_) => observed.namespace = Standing::Ours,
+            Object::ControlPlane(object) => {
+                control_plane(observed, &object.spec.version, object.spec.replicas)
+            }
+            Object::Cluster(_) => {
+                observed.cluster.get_or_insert_with(ClusterState::default);
+            }
+            Object::MachineDeployment(_) => deployment(observed, &object.to_value(), now),
+            Object::Secret(_)
+            | Object::Infrastructure(_)
+            | Object::Bootstrap(_)
+            | Object::MachineHealthCheck(_) => {}
+        }
+    }
+    for id in &plan.changes.delete {
+        observed.objects.remove(id);
+        if id.kind == "MachineDeployment" {
+            let name = id.name.strip_prefix("my-cluster-").unwrap();
+            observed.pools.remove(name);
+            observed.machines.retain(|machine| machine.pool != name);
+        }
+    }
+    observed.phase = Some(plan.phase);
+}
+
+fn control_plane(observed: &mut Observed, version: &str, replicas: i32) {
+    let held = observed
+        .control_plane
+        .get_or_insert_with(|| ControlPlaneState {
+            running: None,
+            initialized: false,
+            available: false,
+            ..crate::common::serving(version)
+        });
+    held.wanted = version.parse().unwrap();
+    held.replicas = u32::try_from(replicas).unwrap();
+}
+
+fn deployment(observed: &mut Observed, object: &Value, now: Timestamp) {
+    let metadata = &object["metadata"];
+    let machine = &object["spec"]["template"]["spec"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let bootstrap = &machine["bootstrap"];
+    let target = Target {
+        version: text(&machine["version"]).parse().unwrap(),
+        machine_template: content(&machine["infrastructureRef"]),
+        bootstrap: match &bootstrap["dataSecretName"] {
+            Value::String(name) => Content {
+                kind: "Secret".to_owned(),
+                name: name.clone(),
+            },
+            _ => content(&bootstrap["configRef"]),
+        },
+    };
+    let annotations = &metadata["annotations"];
+    let pool = text(&metadata["labels"]["butler.butlerlabs.dev/pool"]);
+    let held = observed.pools.entry(pool).or_insert_with(|| PoolState {
+        target: target.clone(),
+        came_from: None,
+        failed: None,
+        wanted: 0,
+        replicas: 0,
+        up_to_date: 0,
+        ready: 0,
+        current: true,
+        progress: None,
+    });
+    if held.target != target {
+        held.target = target;
+        held.up_to_date = 0;
+        held.progress = Some(now);
+    }
+    let came_from = annotations[CAME_FROM].as_str();
+    held.came_from = came_from.map(|text| serde_json::from_str(text).unwrap());
+    held.failed = annotations[FAILED_ROLLOUT].as_str().map(str::to_owned);
+    let least = annotations[butler_capi::build::AUTOSCALER_MIN].as_str();
+    let least: Option<u32> = least.map(|text| text.parse().unwrap());
+    held.wanted = match object["spec"]["replicas"].as_u64() {
+        Some(replicas) => u32::try_from(replicas).unwrap(),
+        None => held.wanted.max(least.unwrap_or(0)),
+    };
+}
+
+/// What a reference names.
+fn content(reference: &Value) -> Content {
+    let text = |key: &str| reference[key].as_str().unwrap_or_default().to_owned();
+    Content {
+        kind: text("kind"),
+        name: text("name"),
+    }
+}
+
+/// Lets everything that was asked for become true: pods start, machines come and go.
+pub(crate) fn settle(observed: &mut Observed) {
+    if let Some(held) = &mut observed.control_plane {
+        held.running = (held.replicas > 0).then_some(held.wanted).or(held.running);
+        held.initialized |= held.replicas > 0;
+        held.available = held.replicas > 0;
+    }
+    if let Some(cluster) = &mut observed.cluster {
+        cluster.infrastructure = true;
+    }
+    let mut machines = Vec::new();
+    for (name, pool) in &mut observed.pools {
+        pool.replicas = pool.wanted;
+        pool.up_to_date = pool.wanted;
+        pool.ready = pool.wanted;
+        for index in 0..pool.wanted {
+            machines.push(machine(name, index, &pool.target));
+        }
+    }
+    observed.machines = machines;
+}
+
+/// A machine that has joined.
+pub(crate) fn machine(pool: &str, index: u32, target: &Target) -> MachineState {
+    MachineState {
+        name: format!("{pool}-{index}"),
+        pool: pool.to_owned(),
+        version: Some(target.version),
+        node: Some(format!("node-{pool}-{index}")),
+        provider_id: None,
+        addresses: [format!("10.40.1.{index}")].into(),
+        ending: false,
+        message: None,
+    }
+}
+
+/// A cluster that works, as `spec` wants it.
+pub(crate) fn running(spec: &butler_capi::TenantSpec, now: Timestamp) -> Observed {
+    let mut observed = Observed {
+        inputs: crate::common::inputs(),
+        ..Observed::default()
+    };
+    observed.objects = BTreeMap::new();
+    for _ in 0..4 {
+        let plan = butler_capi::plan(spec, &observed, now);
+        apply(&mut observed, &plan, now);
+        settle(&mut observed);
+        observed.addons = Addons::Installed;
+    }
+    let plan = butler_capi::plan(spec, &observed, now);
+    assert!(
+        plan.changes.is_empty(),
+        "a cluster that stands still:\n{plan}"
+    );
+    observed
+}
