@@ -1,0 +1,415 @@
+//! Bringing the platform up and taking it down: phases, each of which can be run again.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use butler_fabric::Fabric;
+use butler_images::{Layout as Images, Registry, catalog, mirror};
+use butler_toolchain::{Progress as Installing, Selection, Toolchain};
+use rustix::fs::FlockOperation;
+
+use crate::{
+    agent, cgroup,
+    error::{Error, succeeded},
+    kubeadm,
+    node::Node,
+    preflight,
+    progress::Progress,
+    settings::{MANAGEMENT, Paths, Settings},
+    wait::until,
+};
+
+/// For something that takes seconds on an idle machine.
+const PATIENCE: Duration = Duration::from_mins(3);
+/// Kernel settings of the whole host that the platform needs more of; they are put back by `down`.
+const LIMITS: [(&str, u64); 2] = [
+    ("fs/inotify/max_user_instances", 4096),
+    ("fs/inotify/max_user_watches", 524_288),
+];
+
+/// One platform, and what is needed to work on it.
+pub struct Platform {
+    pub(crate) paths: Paths,
+    pub(crate) settings: Settings,
+    pub(crate) toolchain: Toolchain,
+    /// This program, which is also the agent.
+    program: PathBuf,
+    /// Our own binary for the image, and the image's tag.
+    own: Option<(PathBuf, String)>,
+}
+
+impl Platform {
+    /// The platform that is there, or the one that `settings` would make.
+    pub fn new(
+        paths: Paths,
+        settings: Settings,
+        toolchain: Toolchain,
+    ) -> Result<Self, Error> {
+        let program = std::env::current_exe().map_err(Error::on("find this program"))?;
+        let own = own_binary(&program);
+        Ok(Self {
+            paths,
+            settings,
+            toolchain,
+            program,
+            own,
+        })
+    }
+
+    /// Our own binary for the image, and the image's tag.
+    pub(crate) fn own(&self) -> Option<&(PathBuf, String)> {
+        self.own.as_ref()
+    }
+
+    /// Makes everything that is not there yet. It can be killed at any time and run again.
+    pub async fn up(&self, installing: &dyn Installing) -> Result<(), Error> {
+        let mut progress = Progress::default();
+        let lock = self.lock()?;
+        progress.phase("preflight", async { self.preflight() }).await?;
+        progress.phase("components", async { self.install(installing) }).await?;
+        progress.phase("images", async { self.make_images() }).await?;
+        progress.phase("network and registry", self.start_agent()).await?;
+        progress.phase("fill the registry", self.fill()).await?;
+        let node = self.management_node()?;
+        progress.phase("machine", self.start_machine(&node)).await?;
+        progress.phase("control plane", self.make_cluster(&node)).await?;
+        progress.phase("node ready", self.node_ready()).await?;
+        progress.phase("cluster services", self.system_pods()).await?;
+        progress.phase("Cluster API", self.cluster_api()).await?;
+        progress.phase("Butler and Steward", self.butler()).await?;
+        if self.own.is_some() {
+            progress.phase("store of tenants", self.tenant_store()).await?;
+        }
+        println!("\nUp after {:.1} s.", progress.total().as_secs_f64());
+        println!("  export KUBECONFIG={}", self.paths.kubeconfig().display());
+        println!("  kubectl get nodes,pods -A");
+        drop(lock);
+        Ok(())
+    }
+
+    /// Ends everything and leaves nothing of it in the kernel; disks stay, so that `up` goes on where this was.
+    pub async fn down(&self) -> Result<(), Error> {
+        let mut progress = Progress::default();
+        let lock = self.lock()?;
+        progress
+            .phase("agent and registry", async {
+                agent::end(&self.paths).await?;
+                Ok(((), String::new()))
+            })
+            .await?;
+        progress.phase("machines", async { self.end_machines() }).await?;
+        progress
+            .phase("network", async {
+                let fabric = Fabric::new(self.paths.network());
+                fabric.remove().map_err(Error::on("remove the network"))?;
+                Ok(((), String::new()))
+            })
+            .await?;
+        self.restore_limits().map_err(Error::on("put kernel settings back"))?;
+        // The last one out; a second part may be there that is not ours.
+        let _ = cgroup::remove_empty();
+        drop(lock);
+        let _ = fs::remove_file(self.paths.run.join("lock"));
+        let _ = fs::remove_dir(&self.paths.run);
+        println!("\nDown after {:.1} s.", progress.total().as_secs_f64());
+        Ok(())
+    }
+
+    /// `down`, and the disks of machines too. What is only there to be quicker stays.
+    pub async fn reset(&self) -> Result<(), Error> {
+        self.down().await?;
+        match fs::remove_dir_all(&self.paths.state) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                let what = format!("remove {}", self.paths.state.display());
+                Err(Error::on(what)(error))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// The file with what a part has said.
+    pub fn log_of(&self, part: &str) -> Result<PathBuf, Error> {
+        let machine = self.paths.machine(MANAGEMENT);
+        Ok(match part {
+            agent::AGENT | "registry" | "resolver" => self.paths.log(part),
+            "containerd" | "kubelet" => machine.join(format!("root/var/log/{part}.log")),
+            "console" => machine.join("console.log"),
+            other => {
+                return Err(Error::Command {
+                    what: format!("show the log of {other:?}"),
+                    said: "there are: agent, registry, resolver, containerd, kubelet, console".to_owned(),
+                });
+            }
+        })
+    }
+
+    /// One command at a time.
+    fn lock(&self) -> Result<fs::File, Error> {
+        let open = || {
+            fs::create_dir_all(&self.paths.run)?;
+            fs::File::create(self.paths.run.join("lock"))
+        };
+        let file = open().map_err(Error::on(format!("use {}", self.paths.run.display())))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(file),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Busy),
+            Err(error) => Err(Error::on("lock the platform")(io::Error::from(error))),
+        }
+    }
+
+    fn preflight(&self) -> Result<((), String), Error> {
+        let held = self.paths.load().map_err(Error::on("read the platform's settings"))?;
+        if let Some(held) = held
+            && held != self.settings
+        {
+            let show = |it: &Settings| serde_json::json!(it).to_string();
+            return Err(Error::Different {
+                held: show(&held),
+                wanted: show(&self.settings),
+            });
+        }
+        let facts = preflight::look(&self.paths);
+        let findings = preflight::judge(&facts, &self.settings);
+        if !findings.is_empty() {
+            return Err(Error::Preflight(findings));
+        }
+        self.paths
+            .store(&self.settings)
+            .map_err(Error::on("write the platform's settings"))?;
+        self.raise_limits().map_err(Error::on("raise limits of the kernel"))?;
+        Ok(((), String::new()))
+    }
+
+    fn install(&self, installing: &dyn Installing) -> Result<((), String), Error> {
+        let kubernetes = format!("kubernetes@{}", self.settings.kubernetes);
+        let names = [
+            kubernetes.as_str(),
+            "etcd",
+            "cluster-api",
+            "helm",
+            "registry",
+            "coredns",
+            "containerd",
+        ];
+        let names: Result<Vec<_>, _> = names.into_iter().map(str::parse).collect();
+        let names = names.map_err(Error::on("read a version"))?;
+        let installed = self.toolchain.ensure(&Selection::Named(names), installing);
+        let installed = installed.map_err(Error::on("install the components"))?;
+        Ok(((), format!("{} programs", installed.artifacts.len())))
+    }
+
+    fn images(&self) -> Images {
+        Images::new(self.paths.cache.join("images"))
+    }
+
+    fn make_images(&self) -> Result<((), String), Error> {
+        let version = self.settings.kubernetes.parse();
+        let version = version.map_err(Error::on("read the version of Kubernetes"))?;
+        let extras = catalog::Extras {
+            butler: self.own.clone(),
+            work: self.paths.cache.join("pause"),
+        };
+        let recipes = catalog::platform(&self.toolchain, version, &extras)
+            .map_err(Error::on("find what images are made of"))?;
+        let made = self.images().make(&recipes).map_err(Error::on("make images"))?;
+        Ok(((), format!("{} images, {made} made", recipes.len())))
+    }
+
+    fn registry(&self) -> Result<Registry, Error> {
+        Registry::new(&self.settings.registry(), None).map_err(Error::on("use the registry"))
+    }
+
+    async fn start_agent(&self) -> Result<((), String), Error> {
+        agent::start(&self.paths, &self.program).map_err(Error::on("start the agent"))?;
+        let registry = self.registry()?;
+        let what = format!("the registry on the network (log: {})", self.paths.log(agent::AGENT).display());
+        until(&what, Duration::from_secs(30), async || {
+            registry.is_there().await.map_err(|error| chain(&error))
+        })
+        .await?;
+        Ok(((), self.settings.registry()))
+    }
+
+    async fn fill(&self) -> Result<((), String), Error> {
+        let (mut sent, mut all) = (0, 0);
+        let tell = |it: &butler_images::Sent| {
+            all += 1;
+            sent += usize::from(it.sent);
+        };
+        mirror(&self.images(), None, &self.registry()?, tell)
+            .await
+            .map_err(Error::on("fill the registry"))?;
+        Ok(((), format!("{all} images, {sent} sent")))
+    }
+
+    pub(crate) fn management_node(&self) -> Result<Node, Error> {
+        let version = self.settings.kubernetes.parse();
+        let version = version.map_err(Error::on("read the version of Kubernetes"))?;
+        let folder = |path: PathBuf| path.parent().unwrap_or(Path::new("/")).to_owned();
+        let find = |name: &str, version| {
+            let found = self.toolchain.binary(name, version);
+            found.map(folder).map_err(Error::on(format!("find {name}")))
+        };
+        let network = Fabric::new(self.paths.network());
+        Ok(Node {
+            name: MANAGEMENT.to_owned(),
+            folder: self.paths.machine(MANAGEMENT),
+            network: network.file(&butler_fabric::Space::Machine(MANAGEMENT.to_owned())),
+            address: self.settings.management(),
+            resolver: self.settings.layout.services(),
+            registry: self.settings.registry(),
+            pause: catalog::PAUSE.to_owned(),
+            kubernetes: find("kubelet", Some(version))?,
+            containerd: find("containerd", None)?,
+        })
+    }
+
+    async fn start_machine(&self, node: &Node) -> Result<((), String), Error> {
+        node.start().map_err(Error::on(format!("start machine {}", node.name)))?;
+        until("containerd of the machine", Duration::from_secs(30), async || {
+            let socket = node.container_socket().ok_or_else(|| node.last_words())?;
+            let connected = std::os::unix::net::UnixStream::connect(&socket);
+            connected.map(drop).map_err(|error| format!("{error}; {}", node.last_words()))
+        })
+        .await?;
+        Ok(((), node.address.to_string()))
+    }
+
+    async fn make_cluster(&self, node: &Node) -> Result<((), String), Error> {
+        let admin = node.root().join("etc/kubernetes/admin.conf");
+        let marker = node.folder.join("initialised");
+        let mut said = "started again".to_owned();
+        if !marker.exists() {
+            let config = kubeadm::init(&self.settings, &self.pinned("etcd"), &self.pinned("coredns"));
+            crate::settings::write(&node.root().join("root/kubeadm.yaml"), &config)
+                .map_err(Error::on("write kubeadm's configuration"))?;
+            if admin.exists() {
+                // An earlier one was killed half way: what it left would be trusted.
+                let reset = ["kubeadm", "reset", "--force", "--cri-socket=unix:///run/containerd/containerd.sock"];
+                succeeded("undo a half-made control plane", node.run(&reset))?;
+            }
+            let init = ["kubeadm", "init", "--config=/root/kubeadm.yaml", "--skip-phases=preflight"];
+            succeeded("run kubeadm init", node.run(&init))?;
+            crate::settings::write(&marker, "").map_err(Error::on("note that kubeadm is done"))?;
+            said = "made by kubeadm".to_owned();
+        }
+        let kubeconfig = fs::read_to_string(&admin).map_err(Error::on("read the kubeconfig"))?;
+        let target = self.paths.kubeconfig();
+        crate::settings::write(&target, &kubeconfig).map_err(Error::on("write the kubeconfig"))?;
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        fs::set_permissions(&target, private).map_err(Error::on("protect the kubeconfig"))?;
+        until("the API server", PATIENCE, async || {
+            self.kubectl(&["get", "--raw", "/readyz", "--request-timeout=5s"], None).map_err(|error| error.to_string())
+        })
+        .await?;
+        Ok(((), said))
+    }
+
+    async fn node_ready(&self) -> Result<((), String), Error> {
+        let path = "{range .items[*].status.conditions[?(@.type==\"Ready\")]}{.status} {.message}{end}";
+        let output = format!("jsonpath={path}");
+        until("the node to be Ready", PATIENCE, async || {
+            let said = self.kubectl(&["get", "nodes", "-o", &output, "--request-timeout=5s"], None);
+            let said = said.map_err(|error| error.to_string())?;
+            if said.starts_with("True") { Ok(()) } else { Err(said) }
+        })
+        .await?;
+        Ok(((), String::new()))
+    }
+
+    async fn system_pods(&self) -> Result<((), String), Error> {
+        for what in ["daemonset/kube-proxy", "deployment/coredns"] {
+            let wait = ["rollout", "status", "-n", "kube-system", what, "--timeout=180s"];
+            self.kubectl(&wait, None)?;
+        }
+        Ok(((), "kube-proxy, CoreDNS".to_owned()))
+    }
+
+    /// Runs kubectl as the administrator.
+    pub(crate) fn kubectl(&self, arguments: &[&str], input: Option<&str>) -> Result<String, Error> {
+        let kubectl = self.toolchain.binary("kubectl", None);
+        let kubectl = kubectl.map_err(Error::on("find kubectl"))?;
+        let what = format!("run kubectl {}", arguments.join(" "));
+        let mut command = Command::new(kubectl);
+        command
+            .arg("--kubeconfig")
+            .arg(self.paths.kubeconfig())
+            .args(arguments);
+        let output = crate::command::run(&mut command, input.unwrap_or_default());
+        succeeded(&what, output)
+    }
+
+    /// The version of a component, as the image of it is tagged.
+    pub(crate) fn pinned(&self, artifact: &str) -> String {
+        let known = self.toolchain.status();
+        let found = known.iter().find(|it| it.name == artifact);
+        found.map_or_else(String::new, |it| it.version.to_string())
+    }
+
+    fn end_machines(&self) -> Result<((), String), Error> {
+        let machines = self.paths.state.join("machines");
+        let mut ended = 0;
+        for entry in fs::read_dir(&machines).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            cgroup::end(Some(&name)).map_err(Error::on(format!("end machine {name}")))?;
+            ended += 1;
+        }
+        Ok(((), format!("{ended}")))
+    }
+
+    /// Raises limits, and remembers what they were.
+    fn raise_limits(&self) -> io::Result<()> {
+        for (name, wanted) in LIMITS {
+            let file = Path::new("/proc/sys").join(name);
+            let held = fs::read_to_string(&file)?;
+            if held.trim().parse::<u64>().unwrap_or(0) < wanted {
+                let note = self.limit_note(name);
+                if !note.exists() {
+                    crate::settings::write(&note, held.trim())?;
+                }
+                fs::write(&file, wanted.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn restore_limits(&self) -> io::Result<()> {
+        for (name, _) in LIMITS {
+            let note = self.limit_note(name);
+            if let Ok(held) = fs::read_to_string(&note) {
+                fs::write(Path::new("/proc/sys").join(name), held)?;
+                fs::remove_file(&note)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn limit_note(&self, name: &str) -> PathBuf {
+        self.paths.run.join(name.replace('/', "."))
+    }
+}
+
+/// `butler` beside this program. Its tag changes with it, so that nodes never run an older one of the same name.
+fn own_binary(program: &Path) -> Option<(PathBuf, String)> {
+    use std::os::unix::fs::MetadataExt as _;
+    let path = program.parent()?.join("butler");
+    let metadata = fs::metadata(&path).ok()?;
+    let version = env!("CARGO_PKG_VERSION");
+    let (changed, size) = (metadata.mtime(), metadata.len());
+    Some((path, format!("{version}-{changed:x}-{size:x}")))
+}
+
+/// An error with its causes, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
