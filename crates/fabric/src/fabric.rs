@@ -12,8 +12,10 @@ use thiserror::Error;
 
 use crate::{
     diff::{Step, diff},
-    iproute, space,
-    state::{Content, FILTER_TABLE, Filter, Space, State, count_rules},
+    iproute,
+    layout::Layout,
+    space,
+    state::{Content, FILTER_TABLE, Filter, Space, State, Target, count_rules},
 };
 
 /// Rounds of looking and changing before giving up: what a step removes may take other things with it.
@@ -69,6 +71,14 @@ impl Fabric {
     /// The file of a namespace, which a machine is started in.
     pub fn file(&self, space: &Space) -> PathBuf {
         space::file(&self.folder, space)
+    }
+
+    /// Whether nothing for the platform's addresses can take the host's default route. Nobody may talk to them before.
+    pub fn is_closed(&self, layout: Layout) -> Result<bool, Error> {
+        let host = space::visit(&self.folder, &Space::Host, || look(&Space::Host, None));
+        let host = host.map_err(self.failed("look", &Space::Host))?;
+        let mut routes = host.routes.iter();
+        Ok(routes.any(|(to, target)| to.to == layout.range() && *target == Target::Unreachable))
     }
 
     /// Does something inside a namespace, on a thread of its own.

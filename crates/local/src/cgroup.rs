@@ -11,11 +11,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// Everything of the platform is below this one.
 const PARENT: &str = "butler";
-/// Killed processes are gone within milliseconds, unless the kernel is busy with their memory.
-const PATIENCE: Duration = Duration::from_secs(8);
+/// Killed processes are gone within milliseconds, unless the machine is very busy.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The mount points of every hierarchy of this host.
-pub fn mounts() -> io::Result<Vec<PathBuf>> {
+pub(crate) fn mounts() -> io::Result<Vec<PathBuf>> {
     let table = fs::read_to_string("/proc/self/mountinfo")?;
     Ok(table.lines().filter_map(hierarchy).collect())
 }
@@ -31,18 +31,32 @@ fn hierarchy(line: &str) -> Option<PathBuf> {
 }
 
 /// The folders of the platform.
-pub fn folders() -> io::Result<Vec<PathBuf>> {
+pub(crate) fn folders() -> io::Result<Vec<PathBuf>> {
     let below = mounts()?.into_iter().map(|mount| mount.join(PARENT));
     Ok(below.filter(|folder| folder.is_dir()).collect())
 }
 
 /// Moves a process into the cgroup of a part of the platform.
-pub fn enter(part: &str, process: u32) -> io::Result<()> {
+pub(crate) fn enter(part: &str, process: u32) -> io::Result<()> {
     for mount in mounts()? {
         let folder = mount.join(PARENT).join(part);
         fs::create_dir_all(&folder)?;
         copy_cpuset(&mount, part)?;
+        raise_share(&mount.join(PARENT))?;
+        raise_share(&folder)?;
         fs::write(folder.join("cgroup.procs"), process.to_string())?;
+    }
+    Ok(())
+}
+
+/// A cgroup counts as one process when processors are shared out. On a busy host the whole platform would get as much
+/// as a single compiler, and its API server would miss its own deadlines.
+fn raise_share(folder: &Path) -> io::Result<()> {
+    for (file, value) in [("cpu.shares", "16384"), ("cpu.weight", "1600")] {
+        let file = folder.join(file);
+        if file.exists() {
+            fs::write(file, value)?;
+        }
     }
     Ok(())
 }
@@ -69,7 +83,7 @@ fn copy_cpuset(mount: &Path, part: &str) -> io::Result<()> {
 }
 
 /// Every process of the platform, or of one part.
-pub fn processes(part: Option<&str>) -> io::Result<BTreeSet<u32>> {
+pub(crate) fn processes(part: Option<&str>) -> io::Result<BTreeSet<u32>> {
     let mut found = BTreeSet::new();
     for folder in folders()? {
         let folder = part.map_or_else(|| folder.clone(), |part| folder.join(part));
@@ -105,7 +119,7 @@ fn below(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Ends every process of the platform or of a part, and removes the cgroups.
-pub fn end(part: Option<&str>) -> io::Result<()> {
+pub(crate) fn end(part: Option<&str>) -> io::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let left = processes(part)?;
@@ -128,7 +142,7 @@ pub fn end(part: Option<&str>) -> io::Result<()> {
 }
 
 /// Removes the platform's own cgroup if nothing is left in it.
-pub fn remove_empty() -> io::Result<()> {
+pub(crate) fn remove_empty() -> io::Result<()> {
     for folder in folders()? {
         match fs::remove_dir(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::settings::{MANAGEMENT, Settings};
 
 /// The documents of `kubeadm init`.
-pub fn init(settings: &Settings, etcd: &str, core_dns: &str) -> String {
+pub(crate) fn init(settings: &Settings, etcd: &str, core_dns: &str) -> String {
     let address = settings.management();
     let endpoint = format!("{address}:6443");
     let documents = [
@@ -18,6 +18,8 @@ pub fn init(settings: &Settings, etcd: &str, core_dns: &str) -> String {
                 "criSocket": "unix:///run/containerd/containerd.sock",
                 "taints": [],
             },
+            // Four minutes are the default; a busy machine with a slow disk needs more to unpack the images.
+            "timeouts": { "controlPlaneComponentHealthCheck": "8m0s" },
         }),
         json!({
             "apiVersion": "kubeadm.k8s.io/v1beta4",
@@ -44,6 +46,8 @@ pub fn init(settings: &Settings, etcd: &str, core_dns: &str) -> String {
             "failSwapOn": false,
             // The disk is the host's: how full it is says nothing about this machine.
             "imageGCHighThresholdPercent": 100,
+            "serializeImagePulls": false,
+            "maxParallelImagePulls": 4,
             "evictionHard": {
                 "memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%",
             },

@@ -224,6 +224,8 @@ impl Platform {
     }
 
     async fn start_agent(&self) -> Result<((), String), Error> {
+        // Here and not only by the agent: before its routes are there nobody may ask for an address of it.
+        self.make_network()?;
         agent::start(&self.paths, &self.program).map_err(Error::on("start the agent"))?;
         let registry = self.registry()?;
         let what = format!("the registry on the network (log: {})", self.paths.log(agent::AGENT).display());
@@ -232,6 +234,23 @@ impl Platform {
         })
         .await?;
         Ok(((), self.settings.registry()))
+    }
+
+    /// Makes the network unless there is one: the agent knows more of it than we do.
+    fn make_network(&self) -> Result<(), Error> {
+        let fabric = Fabric::new(self.paths.network());
+        if !self.has_network()? {
+            let wanted = butler_fabric::plan(&agent::world::initial(&self.settings).admit());
+            fabric.apply(&wanted).map_err(Error::on("make the network"))?;
+        }
+        Ok(())
+    }
+
+    /// Whether addresses of the platform can be asked for without a packet leaving the machine.
+    pub(crate) fn has_network(&self) -> Result<bool, Error> {
+        let fabric = Fabric::new(self.paths.network());
+        let closed = fabric.is_closed(self.settings.layout);
+        closed.map_err(Error::on("look at the network"))
     }
 
     async fn fill(&self) -> Result<((), String), Error> {

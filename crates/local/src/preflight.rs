@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// A fresh platform with every image and one tenant takes about half of this.
-const DISK: u64 = 6 << 30;
+const DISK: u64 = 4 << 30;
 /// Programs and the Debian package that brings each.
 const PROGRAMS: [(&str, &str); 12] = [
     ("ip", "iproute2"),
@@ -156,8 +156,8 @@ fn is_there(program: &str) -> bool {
 
 /// Makes what the network is made of, in a namespace that is gone at once.
 fn try_network() -> Result<(), String> {
-    let attempt = "ip link add a type veth peer name b && ip link add c type bridge && \
-                   ip link set a master c && nft 'add table ip x'";
+    let attempt = "ip link add one type veth peer name two && ip link add three type bridge && \
+                   ip link set one master three && nft 'add table ip four'";
     let output = Command::new("unshare")
         .args(["--net", "--mount", "--pid", "--uts", "--ipc", "--cgroup", "--fork"])
         .args(["sh", "-c", attempt])

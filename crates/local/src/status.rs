@@ -43,6 +43,13 @@ impl Platform {
         if self.paths.load().map_err(Error::on("read the platform's settings"))?.is_none() {
             return Err(Error::Nothing);
         }
+        if !self.has_network()? {
+            let network = Err("is not there; `butleradm up` makes it".to_owned());
+            return Ok(Status {
+                parts: vec![("network", network)],
+                memory: self.memory(),
+            });
+        }
         let agent = agent::process(&self.paths);
         let agent = agent.map(|pid| format!("process {pid}"));
         let registry = match Registry::new(&self.settings.registry(), None) {

@@ -47,12 +47,18 @@ pub async fn run(
     let fabric = Fabric::new(paths.network());
     let (sender, records) = watch::channel(world::initial(&settings));
     let keeper = Keeper::new(fabric.clone(), records);
+    let mut applied = keeper.applied();
     let book = Book::open(&paths, &settings, fabric, keeper.applied());
     let book = book.map_err(Error::on("read the book of clusters"))?;
     let keeper = task::spawn("fabric", keeper.run(stop.clone()));
     let services = services::start(&paths, &settings, &toolchain)
         .map_err(Error::on("start the registry and the resolver"))?;
-    let cluster = task::spawn("cluster", cluster::follow(paths, settings, book, sender));
+    let cluster = task::spawn("cluster", async move {
+        // Nobody may ask for an address of the network before it is there.
+        if applied.wait_for(Option::is_some).await.is_ok() {
+            cluster::follow(paths, settings, book, sender).await;
+        }
+    });
     stop.cancelled().await;
     drop(cluster);
     drop(services);

@@ -14,35 +14,35 @@ use crate::{cgroup, settings::write};
 
 /// What a machine is made from.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub(crate) struct Node {
     /// Its name, and that of its cgroup.
-    pub name: String,
+    pub(crate) name: String,
     /// Where its disk is.
-    pub folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// Its network namespace.
-    pub network: PathBuf,
+    pub(crate) network: PathBuf,
     /// Its address there.
-    pub address: Ipv4Addr,
+    pub(crate) address: Ipv4Addr,
     /// Who answers questions about names.
-    pub resolver: Ipv4Addr,
+    pub(crate) resolver: Ipv4Addr,
     /// Where images are pulled from.
-    pub registry: String,
+    pub(crate) registry: String,
     /// The image of a pod's sandbox.
-    pub pause: String,
+    pub(crate) pause: String,
     /// The folder with kubelet and kubeadm.
-    pub kubernetes: PathBuf,
+    pub(crate) kubernetes: PathBuf,
     /// The folder with containerd.
-    pub containerd: PathBuf,
+    pub(crate) containerd: PathBuf,
 }
 
 impl Node {
     /// The root of its disk.
-    pub fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         self.folder.join("root")
     }
 
     /// The first process, if the machine runs.
-    pub fn first_process(&self) -> Option<u32> {
+    pub(crate) fn first_process(&self) -> Option<u32> {
         let text = fs::read_to_string(self.folder.join("pid")).ok()?;
         let starter: u32 = text.trim().parse().ok()?;
         // Numbers are used again: only one that is in our cgroup is ours.
@@ -56,7 +56,7 @@ impl Node {
     }
 
     /// Starts the machine unless it runs. Its disk is kept from the last time.
-    pub fn start(&self) -> io::Result<()> {
+    pub(crate) fn start(&self) -> io::Result<()> {
         if self.first_process().is_some() {
             return Ok(());
         }
@@ -94,13 +94,13 @@ impl Node {
     }
 
     /// Where containerd listens, seen from the host; nothing while the machine is down.
-    pub fn container_socket(&self) -> Option<PathBuf> {
+    pub(crate) fn container_socket(&self) -> Option<PathBuf> {
         let first = self.first_process()?;
         Some(format!("/proc/{first}/root/run/containerd/containerd.sock").into())
     }
 
     /// Runs a command inside and waits for it.
-    pub fn run(&self, command: &[&str]) -> io::Result<Output> {
+    pub(crate) fn run(&self, command: &[&str]) -> io::Result<Output> {
         let Some(first) = self.first_process() else {
             return Err(io::Error::other(format!(
                 "machine {} is not running; its last words: {}",
@@ -118,7 +118,7 @@ impl Node {
     }
 
     /// The end of its console.
-    pub fn last_words(&self) -> String {
+    pub(crate) fn last_words(&self) -> String {
         let text = fs::read_to_string(self.folder.join("console.log")).unwrap_or_default();
         let lines: Vec<_> = text.lines().rev().take(5).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join("; ")
