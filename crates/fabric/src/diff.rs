@@ -126,12 +126,24 @@ impl Steps {
             gone,
         } = self;
         // A next hop must be known to be on its link before a route can lead over it.
-        routes.sort_by_key(|step| {
-            !matches!(step, Step::PutRoute(_, _, Target::Link { .. }))
-        });
+        routes.sort_by_key(|step| !matches!(step, Step::PutRoute(_, _, Target::Link { .. })));
         [
-            spaces, settings, wrong, bridges, pairs, ports, on, addresses, filters, routes, rules,
-            connections, stale_rules, stale_routes, stale, gone,
+            spaces,
+            settings,
+            wrong,
+            bridges,
+            pairs,
+            ports,
+            on,
+            addresses,
+            filters,
+            routes,
+            rules,
+            connections,
+            stale_rules,
+            stale_routes,
+            stale,
+            gone,
         ]
         .concat()
     }
@@ -236,8 +248,7 @@ impl Steps {
             };
             let held = end.link_in(observed).filter(|_| both);
             if link.bridge.as_ref() != held.and_then(|it| it.bridge.as_ref()) {
-                let step =
-                    Step::Enslave(end.space.clone(), end.link.clone(), link.bridge.clone());
+                let step = Step::Enslave(end.space.clone(), end.link.clone(), link.bridge.clone());
                 self.ports.push(step);
             }
             if link.up && !held.is_some_and(|it| it.up) {

@@ -45,7 +45,9 @@ pub enum Error {
         source: io::Error,
     },
     /// The network does not become what it should be.
-    #[error("the network is still not as it should be after {ROUNDS} rounds; next would be {next:?}; said: {said}")]
+    #[error(
+        "the network is still not as it should be after {ROUNDS} rounds; next would be {next:?}; said: {said}"
+    )]
     Stuck {
         /// The first step that is still to be taken.
         next: Box<Step>,
@@ -203,9 +205,10 @@ impl Fabric {
             return Ok(String::new());
         };
         // The peer of a veth is placed by a path: for the host that is the namespace we are called from.
-        let lines = batch
-            .lines
-            .replace("/proc/self/ns/net", &format!("/proc/{}/ns/net", std::process::id()));
+        let lines = batch.lines.replace(
+            "/proc/self/ns/net",
+            &format!("/proc/{}/ns/net", std::process::id()),
+        );
         let arguments = ["-4", "-force", "-batch", "-"];
         let ran = space::visit(&self.folder, &space, || call("ip", &arguments, &lines));
         Ok(ran.map_err(self.failed("run ip", &space))?.1)
@@ -236,8 +239,9 @@ struct Batch {
 fn look(space: &Space, settings: Option<&BTreeMap<String, String>>) -> io::Result<Content> {
     let arguments = [&iproute::QUESTION_OPTIONS[..], &["-batch", "-"]].concat();
     let (shown, said) = call("ip", &arguments, &iproute::questions())?;
-    let mut content = iproute::parse(space, &shown)
-        .map_err(|error| io::Error::other(format!("could not read what ip shows: {error}; {said}")))?;
+    let mut content = iproute::parse(space, &shown).map_err(|error| {
+        io::Error::other(format!("could not read what ip shows: {error}; {said}"))
+    })?;
     for (name, wanted) in settings.into_iter().flatten() {
         let value = match fs::read_to_string(setting(name)) {
             // This kernel has no such thing, so there is nothing to switch.

@@ -49,9 +49,10 @@ pub(crate) fn line<'a>(step: &'a Step, folder: &Path) -> Option<(&'a Space, Stri
         Step::DropAddress(space, Address { link, address }) => {
             (space, format!("address delete {address}/32 dev {link}"))
         }
-        Step::PutRoute(space, destination, target) => {
-            (space, format!("route replace {}", route(destination, Some(target))))
-        }
+        Step::PutRoute(space, destination, target) => (
+            space,
+            format!("route replace {}", route(destination, Some(target))),
+        ),
         Step::DropRoute(space, destination) => {
             (space, format!("route delete {}", route(destination, None)))
         }

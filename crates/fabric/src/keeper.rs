@@ -24,10 +24,8 @@ const QUIET: Duration = Duration::from_millis(20);
 /// After a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 /// What is listened to: links, addresses, routes and rules of IPv4 (the protocol without a number); packet filters.
-const NEWS: [(Option<Protocol>, u32); 2] = [
-    (None, 0x1 | 0x10 | 0x40 | 0x80),
-    (Some(NETFILTER), 0x40),
-];
+const NEWS: [(Option<Protocol>, u32); 2] =
+    [(None, 0x1 | 0x10 | 0x40 | 0x80), (Some(NETFILTER), 0x40)];
 
 /// Applies records until it is stopped.
 #[derive(Debug)]

@@ -27,7 +27,9 @@ pub enum LayoutError {
     #[error("{0} cannot carry a platform: it must be between a /16 and a /26")]
     Size(Ipv4Net),
     /// It is not private, so that real hosts could be cut off.
-    #[error("{0} is not a private range: take one from 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16")]
+    #[error(
+        "{0} is not a private range: take one from 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"
+    )]
     Public(Ipv4Net),
 }
 

@@ -210,7 +210,10 @@ impl Gate {
         let range = self.layout.range();
         let (pods, services) = (cluster.pods, cluster.services);
         if self.tables.contains(&cluster.table) {
-            return Some(format!("its table {:?} is another cluster's", cluster.table));
+            return Some(format!(
+                "its table {:?} is another cluster's",
+                cluster.table
+            ));
         }
         // 0 and 253 to 255 are the kernel's own.
         if let Table::Own(number) = cluster.table

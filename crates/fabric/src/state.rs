@@ -160,7 +160,11 @@ impl Filter {
     /// A filter of these chains. A chain is written with one rule per line.
     pub fn new(chains: String) -> Self {
         let digest = Sha256::digest(chains.as_bytes());
-        let digest = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let digest = digest
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         let rules = count_rules(&chains);
         Self {
             chains,

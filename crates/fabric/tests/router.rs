@@ -5,8 +5,7 @@ mod world;
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
 use butler_fabric::{
-    Balancer, Cluster, Endpoint, Fabric, Keeper, Layout, Machine, Node, Records, Space, Table,
-    plan,
+    Balancer, Cluster, Endpoint, Fabric, Keeper, Layout, Machine, Node, Records, Space, Table, plan,
 };
 use world::{World, in_world};
 
@@ -195,7 +194,9 @@ fn what_is_removed_by_hand_comes_back() {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let stop = tokio_util::sync::CancellationToken::new();
         let keeper = runtime.spawn(Keeper::new(fabric.clone(), receiver).run(stop.clone()));
-        world.until("the network is there", || fabric.observe(&wanted).unwrap() == wanted);
+        world.until("the network is there", || {
+            fabric.observe(&wanted).unwrap() == wanted
+        });
         for damage in [
             "ip link delete br-1001",
             "ip link delete host",
@@ -210,7 +211,9 @@ fn what_is_removed_by_hand_comes_back() {
             world.until(damage, || fabric.observe(&wanted).unwrap() == wanted);
         }
         world.run(&Space::Host, "ip route flush proto 157");
-        world.until("the host's routes", || fabric.observe(&wanted).unwrap() == wanted);
+        world.until("the host's routes", || {
+            fabric.observe(&wanted).unwrap() == wanted
+        });
         drop(sender);
         stop.cancel();
         runtime.block_on(keeper).unwrap();

@@ -145,7 +145,8 @@ fn pinned(toolchain: &Toolchain, artifact: &str) -> String {
 
 fn named(registry: &str, repository: &str, tag: &str) -> Reference {
     let text = format!("{registry}/{repository}:{tag}");
-    text.parse().expect("the names of this file are well formed")
+    text.parse()
+        .expect("the names of this file are well formed")
 }
 
 fn system_program(program: &'static str, package: &'static str) -> Result<Vec<File>, CatalogError> {
@@ -169,7 +170,10 @@ fn libraries(program: &Path) -> Result<Vec<File>, CatalogError> {
         source,
     })?;
     let own = program.display().to_string();
-    Ok(found.into_iter().filter(|file| file.target != own).collect())
+    Ok(found
+        .into_iter()
+        .filter(|file| file.target != own)
+        .collect())
 }
 
 /// The sandbox's program is a page of C: no release of it is published as a file.

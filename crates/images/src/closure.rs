@@ -48,7 +48,10 @@ mod tests {
                      \tlibgone.so.2 => not found\n\
                      \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
         let found = libraries(shown);
-        let wanted = ["/lib/x86_64-linux-gnu/libnftables.so.1", "/lib64/ld-linux-x86-64.so.2"];
+        let wanted = [
+            "/lib/x86_64-linux-gnu/libnftables.so.1",
+            "/lib64/ld-linux-x86-64.so.2",
+        ];
         assert_eq!(found, wanted.map(PathBuf::from));
         assert_eq!(libraries("\tstatically linked\n"), Vec::<PathBuf>::new());
     }

@@ -138,12 +138,17 @@ impl Layout {
             let manifest = self.make_one(recipe)?;
             index.manifests.retain(|it| {
                 let name = it.annotations.get(NAME);
-                !recipe.names.iter().any(|own| name == Some(&own.to_string()))
+                !recipe
+                    .names
+                    .iter()
+                    .any(|own| name == Some(&own.to_string()))
             });
             for name in &recipe.names {
                 let mut named = manifest.clone();
                 named.annotations.insert(NAME.to_owned(), name.to_string());
-                named.annotations.insert(RECIPE.to_owned(), fingerprint.clone());
+                named
+                    .annotations
+                    .insert(RECIPE.to_owned(), fingerprint.clone());
                 index.manifests.push(named);
             }
             self.write_json(&self.folder.join("index.json"), &index)?;

@@ -39,8 +39,13 @@ pub struct Sent {
 
 /// The images of a list: one name a line; empty lines and what follows a `#` do not count.
 pub fn parse_list(text: &str) -> Result<Vec<Reference>, InvalidReference> {
-    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
-    lines.filter(|line| !line.is_empty()).map(str::parse).collect()
+    let lines = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default().trim());
+    lines
+        .filter(|line| !line.is_empty())
+        .map(str::parse)
+        .collect()
 }
 
 /// Sends every image of the list, or all of the layout without one, and tells about each.
@@ -89,9 +94,17 @@ mod tests {
 
     #[test]
     fn a_list_may_have_comments_and_empty_lines() {
-        let text = "# core\nregistry.k8s.io/pause:3.10.1  # sandbox\n\nregistry.k8s.io/etcd:v3.6.16\n";
-        let names: Vec<_> = parse_list(text).unwrap().iter().map(Reference::to_string).collect();
-        let wanted = ["registry.k8s.io/pause:3.10.1", "registry.k8s.io/etcd:v3.6.16"];
+        let text =
+            "# core\nregistry.k8s.io/pause:3.10.1  # sandbox\n\nregistry.k8s.io/etcd:v3.6.16\n";
+        let names: Vec<_> = parse_list(text)
+            .unwrap()
+            .iter()
+            .map(Reference::to_string)
+            .collect();
+        let wanted = [
+            "registry.k8s.io/pause:3.10.1",
+            "registry.k8s.io/etcd:v3.6.16",
+        ];
         assert_eq!(names, wanted);
         assert!(parse_list("pause").is_err());
     }
@@ -105,7 +118,10 @@ mod tests {
             size: 0,
         };
         let error = choose(vec![entry(&list[1])], Some(&list)).unwrap_err();
-        assert!(error.to_string().contains("a.io/one:1, a.io/three:3"), "{error}");
+        assert!(
+            error.to_string().contains("a.io/one:1, a.io/three:3"),
+            "{error}"
+        );
         let chosen = choose(list.iter().map(entry).collect(), Some(&list[..1])).unwrap();
         assert_eq!(chosen, [entry(&list[0])]);
     }

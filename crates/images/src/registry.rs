@@ -21,7 +21,9 @@ const STALL_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Debug, Error)]
 pub enum RegistryError {
     /// Its address is none.
-    #[error("{address:?} is not the address of a registry: write http://HOST:PORT or https://HOST, and a path to put everything below it")]
+    #[error(
+        "{address:?} is not the address of a registry: write http://HOST:PORT or https://HOST, and a path to put everything below it"
+    )]
     Address {
         /// What was given.
         address: String,
@@ -177,7 +179,9 @@ impl Registry {
     ) -> Result<(), RegistryError> {
         let repository = name.repository();
         let looked = self.url(&format!("v2/{repository}/blobs/{}", part.digest));
-        let answer = self.send("look for a part", self.client.head(looked)).await?;
+        let answer = self
+            .send("look for a part", self.client.head(looked))
+            .await?;
         if answer.status() == StatusCode::OK {
             return Ok(());
         }
@@ -207,13 +211,22 @@ impl Registry {
             .put(place)
             .header(header::CONTENT_TYPE, "application/octet-stream")
             .header(header::CONTENT_LENGTH, part.size)
-            .body(Body::wrap_stream(ReaderStream::with_capacity(file, 1 << 18)));
+            .body(Body::wrap_stream(ReaderStream::with_capacity(
+                file,
+                1 << 18,
+            )));
         let answer = self.send(action, request).await?;
-        expect(action, answer, &[StatusCode::CREATED]).await.map(drop)
+        expect(action, answer, &[StatusCode::CREATED])
+            .await
+            .map(drop)
     }
 
     fn manifest_url(&self, name: &Reference) -> Url {
-        self.url(&format!("v2/{}/manifests/{}", name.repository(), name.tag()))
+        self.url(&format!(
+            "v2/{}/manifests/{}",
+            name.repository(),
+            name.tag()
+        ))
     }
 
     /// A path of the API. The path of a registry's address is a prefix of every repository's name.
@@ -237,11 +250,14 @@ impl Registry {
             Some((name, password)) => request.basic_auth(name, Some(password)),
             None => request,
         };
-        request.send().await.map_err(|source| RegistryError::Request {
-            action,
-            url: source.url().cloned().unwrap_or_else(|| self.base.clone()),
-            source: source.without_url(),
-        })
+        request
+            .send()
+            .await
+            .map_err(|source| RegistryError::Request {
+                action,
+                url: source.url().cloned().unwrap_or_else(|| self.base.clone()),
+                source: source.without_url(),
+            })
     }
 }
 

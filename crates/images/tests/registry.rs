@@ -67,7 +67,10 @@ async fn start(folder: &Path) -> Running {
     let registry = Registry::new(&format!("http://{address}"), None).unwrap();
     let deadline = Instant::now() + PATIENCE;
     while let Err(error) = registry.is_there().await {
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} for the registry: {error}");
+        assert!(
+            Instant::now() < deadline,
+            "waited {PATIENCE:?} for the registry: {error}"
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     Running { child, registry }
@@ -86,7 +89,9 @@ async fn a_registry_is_filled_once_and_a_second_time_nothing_is_sent() {
     let mut sent = Vec::new();
     for _ in 0..2 {
         let tell = |it: &butler_images::Sent| sent.push(it.sent);
-        mirror(&layout, None, &running.registry, tell).await.unwrap();
+        mirror(&layout, None, &running.registry, tell)
+            .await
+            .unwrap();
     }
     assert_eq!(sent, [true, true, false, false]);
     for entry in layout.images().unwrap() {
@@ -104,17 +109,28 @@ async fn a_damaged_layout_is_found_out_before_anybody_pulls_it() {
         .unwrap();
     let blobs = folder.path().join("layout/blobs/sha256");
     let layer = fs::read_dir(blobs).unwrap().map(|it| it.unwrap().path());
-    let layer = layer.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
+    let layer = layer
+        .max_by_key(|path| fs::metadata(path).unwrap().len())
+        .unwrap();
     let mut content = fs::read(&layer).unwrap();
     content[2000] ^= 1;
     fs::write(&layer, content).unwrap();
     let running = start(folder.path()).await;
-    let error = mirror(&layout, None, &running.registry, |_| ()).await.unwrap_err();
+    let error = mirror(&layout, None, &running.registry, |_| ())
+        .await
+        .unwrap_err();
     let MirrorError::Push { source, .. } = error else {
         panic!("{error:?}");
     };
     assert!(source.is_damage(), "{source:?}");
-    assert_eq!(running.registry.digest(&name("registry.k8s.io/a:v1")).await.unwrap(), None);
+    assert_eq!(
+        running
+            .registry
+            .digest(&name("registry.k8s.io/a:v1"))
+            .await
+            .unwrap(),
+        None
+    );
 }
 
 #[tokio::test]
@@ -131,7 +147,11 @@ async fn a_registry_with_a_path_holds_everything_below_it() {
     let address = text.split("addr: ").nth(1).unwrap().trim_end_matches("}\n");
     let below = Registry::new(&format!("http://{address}/site/mirror"), None).unwrap();
     mirror(&layout, None, &below, |_| ()).await.unwrap();
-    let found = running.registry.digest(&name("x.io/site/mirror/a:v1")).await.unwrap();
+    let found = running
+        .registry
+        .digest(&name("x.io/site/mirror/a:v1"))
+        .await
+        .unwrap();
     assert!(found.is_some());
 }
 

@@ -124,7 +124,10 @@ pub(crate) fn end(part: Option<&str>) -> io::Result<()> {
     loop {
         let left = processes(part)?;
         // Pid 0 is a process of another namespace, which is somebody else's to end.
-        for pid in left.iter().filter_map(|pid| Pid::from_raw(pid.cast_signed())) {
+        for pid in left
+            .iter()
+            .filter_map(|pid| Pid::from_raw(pid.cast_signed()))
+        {
             let _ = kill_process(pid, Signal::KILL);
         }
         if left.is_empty() {
@@ -160,7 +163,10 @@ fn remove(part: Option<&str>) -> io::Result<()> {
         while let Err(error) = remove_tree(&folder) {
             if error.kind() != io::ErrorKind::ResourceBusy || Instant::now() > deadline {
                 let path = folder.display();
-                return Err(io::Error::new(error.kind(), format!("remove {path}: {error}")));
+                return Err(io::Error::new(
+                    error.kind(),
+                    format!("remove {path}: {error}"),
+                ));
             }
             std::thread::park_timeout(Duration::from_millis(10));
         }

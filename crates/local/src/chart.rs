@@ -23,29 +23,59 @@ impl Platform {
     /// Packs the chart, puts it into the registry and installs it from there.
     pub(crate) async fn butler(&self) -> Result<((), String), Error> {
         let Some((_, tag)) = self.own() else {
-            return Ok(((), "left out: no butler beside butleradm; build it with `cargo build`".to_owned()));
+            return Ok((
+                (),
+                "left out: no butler beside butleradm; build it with `cargo build`".to_owned(),
+            ));
         };
         let work = self.paths.run.join("chart");
         let source = work.join("butler");
         // Files that are no longer part of the chart must not stay.
         let _ = fs::remove_dir_all(&work);
         for name in Chart::iter() {
-            let Some(file) = Chart::get(&name) else { continue };
+            let Some(file) = Chart::get(&name) else {
+                continue;
+            };
             let text = String::from_utf8_lossy(&file.data);
             write(&source.join(&*name), &text).map_err(Error::on("unpack the chart"))?;
         }
         let folder = work.display().to_string();
-        self.helm(&["package", &source.display().to_string(), "--destination", &folder])?;
+        self.helm(&[
+            "package",
+            &source.display().to_string(),
+            "--destination",
+            &folder,
+        ])?;
         let registry = self.settings.registry().replace("http://", "oci://");
         let version = env!("CARGO_PKG_VERSION");
-        let archive = work.join(format!("butler-{version}.tgz")).display().to_string();
-        self.helm(&["push", &archive, &format!("{registry}/charts"), "--plain-http"])?;
+        let archive = work
+            .join(format!("butler-{version}.tgz"))
+            .display()
+            .to_string();
+        self.helm(&[
+            "push",
+            &archive,
+            &format!("{registry}/charts"),
+            "--plain-http",
+        ])?;
         let chart = format!("{registry}/charts/butler");
         let image = format!("image.tag={tag}");
         self.helm(&[
-            "upgrade", "--install", RELEASE, &chart, "--version", version, "--plain-http",
-            "--namespace", NAMESPACE, "--create-namespace", "--set", &image,
-            "--wait", "--timeout", "3m",
+            "upgrade",
+            "--install",
+            RELEASE,
+            &chart,
+            "--version",
+            version,
+            "--plain-http",
+            "--namespace",
+            NAMESPACE,
+            "--create-namespace",
+            "--set",
+            &image,
+            "--wait",
+            "--timeout",
+            "3m",
         ])?;
         let _ = fs::remove_dir_all(&work);
         Ok(((), format!("{RELEASE} {version}, image {tag}")))

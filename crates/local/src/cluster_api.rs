@@ -74,12 +74,31 @@ impl Platform {
             };
             let objects = prepare(documents, provider, &version, &certificate);
             let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
-            let apply = ["apply", "--server-side", "--force-conflicts", "--field-manager=butleradm", "-f", "-"];
+            let apply = [
+                "apply",
+                "--server-side",
+                "--force-conflicts",
+                "--field-manager=butleradm",
+                "-f",
+                "-",
+            ];
             self.kubectl(&apply, Some(&list.to_string()))?;
         }
-        for Provider { namespace, deployment, .. } in &PROVIDERS {
+        for Provider {
+            namespace,
+            deployment,
+            ..
+        } in &PROVIDERS
+        {
             let name = format!("deployment/{deployment}");
-            let wait = ["rollout", "status", "-n", namespace, &name, "--timeout=180s"];
+            let wait = [
+                "rollout",
+                "status",
+                "-n",
+                namespace,
+                &name,
+                "--timeout=180s",
+            ];
             self.kubectl(&wait, None)?;
         }
         Ok(((), version))
@@ -97,7 +116,16 @@ impl Platform {
     /// The certificate of an earlier run: a new one would cut off whoever trusts the old one for a moment.
     fn held_certificate(&self, provider: &Provider) -> Result<Option<Certificate>, Error> {
         let name = format!("{}-cert", provider.service);
-        let get = ["get", "secret", "-n", provider.namespace, &name, "-o", "json", "--ignore-not-found"];
+        let get = [
+            "get",
+            "secret",
+            "-n",
+            provider.namespace,
+            &name,
+            "-o",
+            "json",
+            "--ignore-not-found",
+        ];
         let text = self.kubectl(&get, None)?;
         if text.trim().is_empty() {
             return Ok(None);
@@ -292,14 +320,26 @@ mod tests {
             json!({ "kind": "Namespace" }),
         ]);
         let kinds: Vec<_> = objects.iter().map(|it| text(it, "/kind")).collect();
-        let wanted = ["Namespace", "CustomResourceDefinition", "Secret", "Deployment", "ValidatingWebhookConfiguration"];
+        let wanted = [
+            "Namespace",
+            "CustomResourceDefinition",
+            "Secret",
+            "Deployment",
+            "ValidatingWebhookConfiguration",
+        ];
         assert_eq!(kinds, wanted);
         let bundle = "/spec/conversion/webhook/clientConfig/caBundle";
         assert_eq!(text(&objects[1], bundle), "Y2E=");
-        assert_eq!(text(&objects[4], "/webhooks/0/clientConfig/caBundle"), "Y2E=");
+        assert_eq!(
+            text(&objects[4], "/webhooks/0/clientConfig/caBundle"),
+            "Y2E="
+        );
         assert_eq!(objects[1]["metadata"]["annotations"], json!({}));
         let container = &objects[3]["spec"]["template"]["spec"]["containers"][0];
-        assert_eq!(container["image"], "registry.k8s.io/cluster-api/cluster-api-controller:v1.13.6");
+        assert_eq!(
+            container["image"],
+            "registry.k8s.io/cluster-api/cluster-api-controller:v1.13.6"
+        );
         assert_eq!(container["args"][0], "b");
     }
 

@@ -36,7 +36,9 @@ pub enum LedgerError {
         cluster: String,
     },
     /// Every address is taken.
-    #[error("all addresses of {0} are taken: remove machines, or make a platform with a larger --range")]
+    #[error(
+        "all addresses of {0} are taken: remove machines, or make a platform with a larger --range"
+    )]
     Full(Ipv4Net),
 }
 
@@ -211,7 +213,12 @@ mod tests {
         let tables: Vec<_> = book.clusters().map(|(_, it)| it.table).collect();
         assert_eq!(tables, [Table::Own(1000), Table::Own(1001)]);
         book.close("b").unwrap();
-        book.open("c", "c", "10.244.0.0/16".parse().unwrap(), "10.96.0.0/16".parse().unwrap());
+        book.open(
+            "c",
+            "c",
+            "10.244.0.0/16".parse().unwrap(),
+            "10.96.0.0/16".parse().unwrap(),
+        );
         let table = book.clusters().find(|(id, _)| *id == "c").unwrap().1.table;
         assert_eq!(table, Table::Own(1002));
     }
@@ -221,7 +228,8 @@ mod tests {
         let mut book = book();
         let reserved = ["10.40.0.3".parse().unwrap()];
         let mut given = Vec::new();
-        while let Ok(address) = book.attach(layout(), &reserved, &format!("m{}", given.len()), "a") {
+        while let Ok(address) = book.attach(layout(), &reserved, &format!("m{}", given.len()), "a")
+        {
             given.push(address);
         }
         // Thirty hosts of the half, without the host itself, the gateway and the reserved one.
@@ -230,7 +238,11 @@ mod tests {
         book.detach("m20");
         assert_eq!(book.attach(layout(), &reserved, "x", "b"), Ok(given[5]));
         book.detach("m4");
-        assert_eq!(book.attach(layout(), &reserved, "y", "b"), Ok(given[20]), "behind the last one");
+        assert_eq!(
+            book.attach(layout(), &reserved, "y", "b"),
+            Ok(given[20]),
+            "behind the last one"
+        );
     }
 
     #[test]

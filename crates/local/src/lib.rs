@@ -11,6 +11,8 @@ mod command;
 mod error;
 mod kubeadm;
 pub mod ledger;
+mod limits;
+mod management;
 mod node;
 mod platform;
 pub mod preflight;

@@ -15,21 +15,11 @@ use rustix::fs::FlockOperation;
 use crate::{
     agent, cgroup,
     error::{Error, succeeded},
-    kubeadm,
-    node::Node,
     preflight,
     progress::Progress,
     settings::{MANAGEMENT, Paths, Settings},
     wait::until,
 };
-
-/// For something that takes seconds on an idle machine.
-const PATIENCE: Duration = Duration::from_mins(3);
-/// Kernel settings of the whole host that the platform needs more of; they are put back by `down`.
-const LIMITS: [(&str, u64); 2] = [
-    ("fs/inotify/max_user_instances", 4096),
-    ("fs/inotify/max_user_watches", 524_288),
-];
 
 /// One platform, and what is needed to work on it.
 pub struct Platform {
@@ -44,11 +34,7 @@ pub struct Platform {
 
 impl Platform {
     /// The platform that is there, or the one that `settings` would make.
-    pub fn new(
-        paths: Paths,
-        settings: Settings,
-        toolchain: Toolchain,
-    ) -> Result<Self, Error> {
+    pub fn new(paths: Paths, settings: Settings, toolchain: Toolchain) -> Result<Self, Error> {
         let program = std::env::current_exe().map_err(Error::on("find this program"))?;
         let own = own_binary(&program);
         Ok(Self {
@@ -69,20 +55,34 @@ impl Platform {
     pub async fn up(&self, installing: &dyn Installing) -> Result<(), Error> {
         let mut progress = Progress::default();
         let lock = self.lock()?;
-        progress.phase("preflight", async { self.preflight() }).await?;
-        progress.phase("components", async { self.install(installing) }).await?;
-        progress.phase("images", async { self.make_images() }).await?;
-        progress.phase("network and registry", self.start_agent()).await?;
+        progress
+            .phase("preflight", async { self.preflight() })
+            .await?;
+        progress
+            .phase("components", async { self.install(installing) })
+            .await?;
+        progress
+            .phase("images", async { self.make_images() })
+            .await?;
+        progress
+            .phase("network and registry", self.start_agent())
+            .await?;
         progress.phase("fill the registry", self.fill()).await?;
         let node = self.management_node()?;
         progress.phase("machine", self.start_machine(&node)).await?;
-        progress.phase("control plane", self.make_cluster(&node)).await?;
+        progress
+            .phase("control plane", self.make_cluster(&node))
+            .await?;
         progress.phase("node ready", self.node_ready()).await?;
-        progress.phase("cluster services", self.system_pods()).await?;
+        progress
+            .phase("cluster services", self.system_pods())
+            .await?;
         progress.phase("Cluster API", self.cluster_api()).await?;
         progress.phase("Butler and Steward", self.butler()).await?;
         if self.own.is_some() {
-            progress.phase("store of tenants", self.tenant_store()).await?;
+            progress
+                .phase("store of tenants", self.tenant_store())
+                .await?;
         }
         println!("\nUp after {:.1} s.", progress.total().as_secs_f64());
         println!("  export KUBECONFIG={}", self.paths.kubeconfig().display());
@@ -101,7 +101,9 @@ impl Platform {
                 Ok(((), String::new()))
             })
             .await?;
-        progress.phase("machines", async { self.end_machines() }).await?;
+        progress
+            .phase("machines", async { self.end_machines() })
+            .await?;
         progress
             .phase("network", async {
                 let fabric = Fabric::new(self.paths.network());
@@ -109,7 +111,8 @@ impl Platform {
                 Ok(((), String::new()))
             })
             .await?;
-        self.restore_limits().map_err(Error::on("put kernel settings back"))?;
+        self.restore_limits()
+            .map_err(Error::on("put kernel settings back"))?;
         // The last one out; a second part may be there that is not ours.
         let _ = cgroup::remove_empty();
         drop(lock);
@@ -141,7 +144,8 @@ impl Platform {
             other => {
                 return Err(Error::Command {
                     what: format!("show the log of {other:?}"),
-                    said: "there are: agent, registry, resolver, containerd, kubelet, console".to_owned(),
+                    said: "there are: agent, registry, resolver, containerd, kubelet, console"
+                        .to_owned(),
                 });
             }
         })
@@ -162,7 +166,10 @@ impl Platform {
     }
 
     fn preflight(&self) -> Result<((), String), Error> {
-        let held = self.paths.load().map_err(Error::on("read the platform's settings"))?;
+        let held = self
+            .paths
+            .load()
+            .map_err(Error::on("read the platform's settings"))?;
         if let Some(held) = held
             && held != self.settings
         {
@@ -180,7 +187,8 @@ impl Platform {
         self.paths
             .store(&self.settings)
             .map_err(Error::on("write the platform's settings"))?;
-        self.raise_limits().map_err(Error::on("raise limits of the kernel"))?;
+        self.raise_limits()
+            .map_err(Error::on("raise limits of the kernel"))?;
         Ok(((), String::new()))
     }
 
@@ -215,7 +223,10 @@ impl Platform {
         };
         let recipes = catalog::platform(&self.toolchain, version, &extras)
             .map_err(Error::on("find what images are made of"))?;
-        let made = self.images().make(&recipes).map_err(Error::on("make images"))?;
+        let made = self
+            .images()
+            .make(&recipes)
+            .map_err(Error::on("make images"))?;
         Ok(((), format!("{} images, {made} made", recipes.len())))
     }
 
@@ -228,7 +239,10 @@ impl Platform {
         self.make_network()?;
         agent::start(&self.paths, &self.program).map_err(Error::on("start the agent"))?;
         let registry = self.registry()?;
-        let what = format!("the registry on the network (log: {})", self.paths.log(agent::AGENT).display());
+        let what = format!(
+            "the registry on the network (log: {})",
+            self.paths.log(agent::AGENT).display()
+        );
         until(&what, Duration::from_secs(30), async || {
             registry.is_there().await.map_err(|error| chain(&error))
         })
@@ -241,7 +255,9 @@ impl Platform {
         let fabric = Fabric::new(self.paths.network());
         if !self.has_network()? {
             let wanted = butler_fabric::plan(&agent::world::initial(&self.settings).admit());
-            fabric.apply(&wanted).map_err(Error::on("make the network"))?;
+            fabric
+                .apply(&wanted)
+                .map_err(Error::on("make the network"))?;
         }
         Ok(())
     }
@@ -263,89 +279,6 @@ impl Platform {
             .await
             .map_err(Error::on("fill the registry"))?;
         Ok(((), format!("{all} images, {sent} sent")))
-    }
-
-    pub(crate) fn management_node(&self) -> Result<Node, Error> {
-        let version = self.settings.kubernetes.parse();
-        let version = version.map_err(Error::on("read the version of Kubernetes"))?;
-        let folder = |path: PathBuf| path.parent().unwrap_or(Path::new("/")).to_owned();
-        let find = |name: &str, version| {
-            let found = self.toolchain.binary(name, version);
-            found.map(folder).map_err(Error::on(format!("find {name}")))
-        };
-        let network = Fabric::new(self.paths.network());
-        Ok(Node {
-            name: MANAGEMENT.to_owned(),
-            folder: self.paths.machine(MANAGEMENT),
-            network: network.file(&butler_fabric::Space::Machine(MANAGEMENT.to_owned())),
-            address: self.settings.management(),
-            resolver: self.settings.layout.services(),
-            registry: self.settings.registry(),
-            pause: catalog::PAUSE.to_owned(),
-            kubernetes: find("kubelet", Some(version))?,
-            containerd: find("containerd", None)?,
-        })
-    }
-
-    async fn start_machine(&self, node: &Node) -> Result<((), String), Error> {
-        node.start().map_err(Error::on(format!("start machine {}", node.name)))?;
-        until("containerd of the machine", Duration::from_secs(30), async || {
-            let socket = node.container_socket().ok_or_else(|| node.last_words())?;
-            let connected = std::os::unix::net::UnixStream::connect(&socket);
-            connected.map(drop).map_err(|error| format!("{error}; {}", node.last_words()))
-        })
-        .await?;
-        Ok(((), node.address.to_string()))
-    }
-
-    async fn make_cluster(&self, node: &Node) -> Result<((), String), Error> {
-        let admin = node.root().join("etc/kubernetes/admin.conf");
-        let marker = node.folder.join("initialised");
-        let mut said = "started again".to_owned();
-        if !marker.exists() {
-            let config = kubeadm::init(&self.settings, &self.pinned("etcd"), &self.pinned("coredns"));
-            crate::settings::write(&node.root().join("root/kubeadm.yaml"), &config)
-                .map_err(Error::on("write kubeadm's configuration"))?;
-            if admin.exists() {
-                // An earlier one was killed half way: what it left would be trusted.
-                let reset = ["kubeadm", "reset", "--force", "--cri-socket=unix:///run/containerd/containerd.sock"];
-                succeeded("undo a half-made control plane", node.run(&reset))?;
-            }
-            let init = ["kubeadm", "init", "--config=/root/kubeadm.yaml", "--skip-phases=preflight"];
-            succeeded("run kubeadm init", node.run(&init))?;
-            crate::settings::write(&marker, "").map_err(Error::on("note that kubeadm is done"))?;
-            said = "made by kubeadm".to_owned();
-        }
-        let kubeconfig = fs::read_to_string(&admin).map_err(Error::on("read the kubeconfig"))?;
-        let target = self.paths.kubeconfig();
-        crate::settings::write(&target, &kubeconfig).map_err(Error::on("write the kubeconfig"))?;
-        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-        fs::set_permissions(&target, private).map_err(Error::on("protect the kubeconfig"))?;
-        until("the API server", PATIENCE, async || {
-            self.kubectl(&["get", "--raw", "/readyz", "--request-timeout=5s"], None).map_err(|error| error.to_string())
-        })
-        .await?;
-        Ok(((), said))
-    }
-
-    async fn node_ready(&self) -> Result<((), String), Error> {
-        let path = "{range .items[*].status.conditions[?(@.type==\"Ready\")]}{.status} {.message}{end}";
-        let output = format!("jsonpath={path}");
-        until("the node to be Ready", PATIENCE, async || {
-            let said = self.kubectl(&["get", "nodes", "-o", &output, "--request-timeout=5s"], None);
-            let said = said.map_err(|error| error.to_string())?;
-            if said.starts_with("True") { Ok(()) } else { Err(said) }
-        })
-        .await?;
-        Ok(((), String::new()))
-    }
-
-    async fn system_pods(&self) -> Result<((), String), Error> {
-        for what in ["daemonset/kube-proxy", "deployment/coredns"] {
-            let wait = ["rollout", "status", "-n", "kube-system", what, "--timeout=180s"];
-            self.kubectl(&wait, None)?;
-        }
-        Ok(((), "kube-proxy, CoreDNS".to_owned()))
     }
 
     /// Runs kubectl as the administrator.
@@ -378,37 +311,6 @@ impl Platform {
             ended += 1;
         }
         Ok(((), format!("{ended}")))
-    }
-
-    /// Raises limits, and remembers what they were.
-    fn raise_limits(&self) -> io::Result<()> {
-        for (name, wanted) in LIMITS {
-            let file = Path::new("/proc/sys").join(name);
-            let held = fs::read_to_string(&file)?;
-            if held.trim().parse::<u64>().unwrap_or(0) < wanted {
-                let note = self.limit_note(name);
-                if !note.exists() {
-                    crate::settings::write(&note, held.trim())?;
-                }
-                fs::write(&file, wanted.to_string())?;
-            }
-        }
-        Ok(())
-    }
-
-    fn restore_limits(&self) -> io::Result<()> {
-        for (name, _) in LIMITS {
-            let note = self.limit_note(name);
-            if let Ok(held) = fs::read_to_string(&note) {
-                fs::write(Path::new("/proc/sys").join(name), held)?;
-                fs::remove_file(&note)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn limit_note(&self, name: &str) -> PathBuf {
-        self.paths.run.join(name.replace('/', "."))
     }
 }
 

@@ -69,7 +69,10 @@ pub fn look(paths: &Paths) -> Facts {
     let root = rustix::process::geteuid().is_root();
     Facts {
         root,
-        missing: PROGRAMS.into_iter().filter(|(name, _)| !is_there(name)).collect(),
+        missing: PROGRAMS
+            .into_iter()
+            .filter(|(name, _)| !is_there(name))
+            .collect(),
         plugins: PLUGINS
             .into_iter()
             .filter(|name| !Path::new(PLUGIN_FOLDER).join(name).exists())
@@ -106,7 +109,10 @@ pub fn judge(facts: &Facts, settings: &Settings) -> Vec<Finding> {
         let names: Vec<_> = programs.chain(facts.plugins.iter().copied()).collect();
         find(
             format!("programs are missing: {}", names.join(", ")),
-            format!("install them, on Debian: apt-get install {}", packages.join(" ")),
+            format!(
+                "install them, on Debian: apt-get install {}",
+                packages.join(" ")
+            ),
         );
     }
     if !facts.overlay {
@@ -151,7 +157,9 @@ fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(PathBuf::from);
     let folders = std::env::split_paths(&path).chain(system);
-    folders.into_iter().any(|folder| folder.join(program).is_file())
+    folders
+        .into_iter()
+        .any(|folder| folder.join(program).is_file())
 }
 
 /// Makes what the network is made of, in a namespace that is gone at once.
@@ -159,12 +167,16 @@ fn try_network() -> Result<(), String> {
     let attempt = "ip link add one type veth peer name two && ip link add three type bridge && \
                    ip link set one master three && nft 'add table ip four'";
     let output = Command::new("unshare")
-        .args(["--net", "--mount", "--pid", "--uts", "--ipc", "--cgroup", "--fork"])
+        .args([
+            "--net", "--mount", "--pid", "--uts", "--ipc", "--cgroup", "--fork",
+        ])
         .args(["sh", "-c", attempt])
         .output();
     match output {
         Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ")),
+        Ok(output) => Err(String::from_utf8_lossy(&output.stderr)
+            .trim()
+            .replace('\n', "; ")),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -178,7 +190,9 @@ fn free(path: &Path) -> Option<(PathBuf, u64)> {
 
 /// Ranges that this machine uses for something else: routes that are not ours, and who answers for names.
 fn taken() -> Vec<(Ipv4Net, String)> {
-    let output = Command::new("ip").args(["-4", "-N", "route", "show"]).output();
+    let output = Command::new("ip")
+        .args(["-4", "-N", "route", "show"])
+        .output();
     let routes = output.map(|it| String::from_utf8_lossy(&it.stdout).into_owned());
     let resolvers = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     let mut taken = others_routes(&routes.unwrap_or_default());
@@ -189,7 +203,9 @@ fn taken() -> Vec<(Ipv4Net, String)> {
 fn others_routes(shown: &str) -> Vec<(Ipv4Net, String)> {
     let ours = format!("proto {}", butler_fabric::state::PROTOCOL);
     let route = |line: &str| {
-        let first = line.split_whitespace().find(|word| *word != "unreachable")?;
+        let first = line
+            .split_whitespace()
+            .find(|word| *word != "unreachable")?;
         let range = first
             .parse()
             .or_else(|_| first.parse::<Ipv4Addr>().map(Ipv4Net::from))
@@ -203,7 +219,10 @@ fn others_routes(shown: &str) -> Vec<(Ipv4Net, String)> {
 fn nameservers(text: &str) -> Vec<(Ipv4Net, String)> {
     let server = |line: &str| {
         let address: Ipv4Addr = line.strip_prefix("nameserver ")?.trim().parse().ok()?;
-        Some((address.into(), format!("{} of /etc/resolv.conf", line.trim())))
+        Some((
+            address.into(),
+            format!("{} of /etc/resolv.conf", line.trim()),
+        ))
     };
     text.lines().filter_map(server).collect()
 }
@@ -245,7 +264,11 @@ mod tests {
     fn everything_that_is_wrong_is_said_at_once_with_what_helps() {
         let facts = Facts {
             root: false,
-            missing: vec![("nft", "nftables"), ("nsenter", "util-linux"), ("unshare", "util-linux")],
+            missing: vec![
+                ("nft", "nftables"),
+                ("nsenter", "util-linux"),
+                ("unshare", "util-linux"),
+            ],
             plugins: vec!["bridge"],
             overlay: false,
             cgroups: false,
@@ -253,7 +276,10 @@ mod tests {
             free: vec![("/var/lib/butler".into(), 1 << 30)],
             taken: vec![("10.42.7.0/24".parse().unwrap(), "route x".to_owned())],
         };
-        let said: Vec<_> = judge(&facts, &settings()).iter().map(ToString::to_string).collect();
+        let said: Vec<_> = judge(&facts, &settings())
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert_eq!(said.len(), 7, "{said:#?}");
         let all = said.join("\n");
         assert!(all.contains("apt-get install containernetworking-plugins nftables util-linux"));
@@ -266,7 +292,10 @@ mod tests {
                      10.40.0.0/24 via 10.40.0.126 dev butler0 proto 157 src 10.40.0.1 \n\
                      unreachable 10.96.0.0/12 metric 9\n\
                      10.99.0.7 dev tun0\n";
-        let ranges: Vec<_> = others_routes(shown).into_iter().map(|(it, _)| it.to_string()).collect();
+        let ranges: Vec<_> = others_routes(shown)
+            .into_iter()
+            .map(|(it, _)| it.to_string())
+            .collect();
         assert_eq!(ranges, ["10.96.0.0/12", "10.99.0.7/32"]);
         assert_eq!(nameservers("search x\nnameserver 10.96.0.10\n").len(), 1);
     }

@@ -99,7 +99,9 @@ impl Paths {
         };
         let settings = serde_json::from_slice(&text).map_err(|error| {
             let path = path.display();
-            io::Error::other(format!("{path} is damaged: {error}; `butleradm reset` starts anew"))
+            io::Error::other(format!(
+                "{path} is damaged: {error}; `butleradm reset` starts anew"
+            ))
         })?;
         Ok(Some(settings))
     }

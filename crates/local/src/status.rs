@@ -32,7 +32,9 @@ impl fmt::Display for Status {
         }
         let total: u64 = self.memory.values().sum();
         let each = self.memory.iter();
-        let each: Vec<_> = each.map(|(name, bytes)| format!("{name} {}", bytes >> 20)).collect();
+        let each: Vec<_> = each
+            .map(|(name, bytes)| format!("{name} {}", bytes >> 20))
+            .collect();
         write!(out, "  memory: {} MiB ({})", total >> 20, each.join(", "))
     }
 }
@@ -40,7 +42,12 @@ impl fmt::Display for Status {
 impl Platform {
     /// Looks at every part.
     pub async fn status(&self) -> Result<Status, Error> {
-        if self.paths.load().map_err(Error::on("read the platform's settings"))?.is_none() {
+        if self
+            .paths
+            .load()
+            .map_err(Error::on("read the platform's settings"))?
+            .is_none()
+        {
             return Err(Error::Nothing);
         }
         if !self.has_network()? {
@@ -61,12 +68,21 @@ impl Platform {
         let machine = machine.map(|pid| format!("{} process {pid}", node.address));
         let said = |result: Result<String, Error>| result.map_err(|error| chain(&error));
         let api = said(self.kubectl(&["get", "--raw", "/readyz", "--request-timeout=5s"], None));
-        let nodes = said(self.kubectl(&["get", "nodes", "--no-headers", "--request-timeout=5s"], None));
+        let nodes = said(self.kubectl(
+            &["get", "nodes", "--no-headers", "--request-timeout=5s"],
+            None,
+        ));
         let parts = vec![
             ("agent", agent.ok_or_else(|| "does not run".to_owned())),
             ("registry", registry.map(|()| self.settings.registry())),
-            ("management machine", machine.ok_or_else(|| "does not run".to_owned())),
-            ("API server", api.map(|_| format!("https://{}:6443", node.address))),
+            (
+                "management machine",
+                machine.ok_or_else(|| "does not run".to_owned()),
+            ),
+            (
+                "API server",
+                api.map(|_| format!("https://{}:6443", node.address)),
+            ),
             ("nodes", nodes.and_then(|shown| nodes_ready(&shown))),
         ];
         Ok(Status {
@@ -84,17 +100,26 @@ impl Platform {
             let bytes = processes.into_iter().filter_map(proportional).sum();
             (name, bytes)
         };
-        names.chain([agent::AGENT.to_owned()]).map(measure).collect()
+        names
+            .chain([agent::AGENT.to_owned()])
+            .map(measure)
+            .collect()
     }
 }
 
 /// Whether every line of `kubectl get nodes` says Ready.
 fn nodes_ready(shown: &str) -> Result<String, String> {
-    let states = shown.lines().filter_map(|line| line.split_whitespace().nth(1));
+    let states = shown
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(1));
     let ready = states.clone().filter(|state| *state == "Ready").count();
     let all = states.count();
     let said = format!("{ready} of {all} Ready");
-    if all > 0 && ready == all { Ok(said) } else { Err(said) }
+    if all > 0 && ready == all {
+        Ok(said)
+    } else {
+        Err(said)
+    }
 }
 
 /// A process's memory, with its share of what it has in common with others.
@@ -111,9 +136,13 @@ mod tests {
 
     #[test]
     fn one_node_that_is_not_ready_is_said() {
-        let shown = "a   Ready      control-plane   1m   v1.35.4\nb   NotReady   <none>   1m   v1.35.4\n";
+        let shown =
+            "a   Ready      control-plane   1m   v1.35.4\nb   NotReady   <none>   1m   v1.35.4\n";
         assert_eq!(nodes_ready(shown), Err("1 of 2 Ready".to_owned()));
-        assert_eq!(nodes_ready("a Ready x 1m v1\n"), Ok("1 of 1 Ready".to_owned()));
+        assert_eq!(
+            nodes_ready("a Ready x 1m v1\n"),
+            Ok("1 of 1 Ready".to_owned())
+        );
         assert_eq!(nodes_ready(""), Err("0 of 0 Ready".to_owned()));
     }
 }

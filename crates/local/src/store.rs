@@ -18,20 +18,44 @@ const ADMINISTRATOR: &str = "root";
 impl Platform {
     /// Makes the store and says to Steward that it is there.
     pub(crate) async fn tenant_store(&self) -> Result<((), String), Error> {
-        let name = ["get", "secret", "-n", NAMESPACE, SECRET, "-o", "name", "--ignore-not-found"];
+        let name = [
+            "get",
+            "secret",
+            "-n",
+            NAMESPACE,
+            SECRET,
+            "-o",
+            "name",
+            "--ignore-not-found",
+        ];
         let mut objects = objects(&self.pinned("etcd"));
         if self.kubectl(&name, None)?.trim().is_empty() {
             let secret = certificates().map_err(Error::on("issue certificates of the store"))?;
             objects.insert(0, secret);
         }
         let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
-        let apply = ["apply", "--server-side", "--force-conflicts", "--field-manager=butleradm", "-f", "-"];
+        let apply = [
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "--field-manager=butleradm",
+            "-f",
+            "-",
+        ];
         self.kubectl(&apply, Some(&list.to_string()))?;
         let set = format!("statefulset/{NAME}");
-        self.kubectl(&["rollout", "status", "-n", NAMESPACE, &set, "--timeout=120s"], None)?;
+        self.kubectl(
+            &["rollout", "status", "-n", NAMESPACE, &set, "--timeout=120s"],
+            None,
+        )?;
         self.keep_tenants_apart()?;
         self.kubectl(&apply, Some(&data_store().to_string()))?;
-        let wait = ["wait", "datastore/default", "--for=condition=Ready", "--timeout=60s"];
+        let wait = [
+            "wait",
+            "datastore/default",
+            "--for=condition=Ready",
+            "--timeout=60s",
+        ];
         self.kubectl(&wait, None)?;
         Ok(((), "DataStore default".to_owned()))
     }
@@ -46,8 +70,16 @@ impl Platform {
         ];
         let pod = format!("{NAME}-0");
         let client = [
-            "exec", "-n", NAMESPACE, &pod, "--", "etcdctl", "--endpoints=https://127.0.0.1:2379",
-            "--cacert=/tls/ca.crt", "--cert=/tls/client.crt", "--key=/tls/client.key",
+            "exec",
+            "-n",
+            NAMESPACE,
+            &pod,
+            "--",
+            "etcdctl",
+            "--endpoints=https://127.0.0.1:2379",
+            "--cacert=/tls/ca.crt",
+            "--cert=/tls/client.crt",
+            "--key=/tls/client.key",
         ];
         for step in steps {
             match self.kubectl(&[&client[..], step].concat(), None) {
@@ -83,7 +115,10 @@ fn certificates() -> Result<Value, rcgen::Error> {
         format!("{service}.cluster.local"),
         "127.0.0.1".to_owned(),
     ];
-    let (server, client) = (ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth);
+    let (server, client) = (
+        ExtendedKeyUsagePurpose::ServerAuth,
+        ExtendedKeyUsagePurpose::ClientAuth,
+    );
     let (serving, serving_key) = leaf("etcd", hosts, vec![server, client.clone()])?;
     let (administrator, administrator_key) = leaf(ADMINISTRATOR, Vec::new(), vec![client])?;
     Ok(json!({
@@ -165,9 +200,7 @@ fn objects(version: &str) -> Vec<Value> {
 }
 
 fn data_store() -> Value {
-    let key = |path: &str| {
-        json!({ "secretReference": { "name": SECRET, "namespace": NAMESPACE, "keyPath": path } })
-    };
+    let key = |path: &str| json!({ "secretReference": { "name": SECRET, "namespace": NAMESPACE, "keyPath": path } });
     json!({
         "apiVersion": "steward.butlerlabs.dev/v1alpha1",
         "kind": "DataStore",

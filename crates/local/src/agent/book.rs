@@ -141,14 +141,16 @@ impl Book {
         let mut result = None;
         self.ledger.send_if_modified(|held| {
             let mut next = held.clone();
-            let changed = change(&mut next).map_err(BookError::from).and_then(|value| {
-                let text = serde_json::json!(next).to_string();
-                let written = write(&self.path, &text).map_err(|source| BookError::Write {
-                    path: self.path.clone(),
-                    source,
+            let changed = change(&mut next)
+                .map_err(BookError::from)
+                .and_then(|value| {
+                    let text = serde_json::json!(next).to_string();
+                    let written = write(&self.path, &text).map_err(|source| BookError::Write {
+                        path: self.path.clone(),
+                        source,
+                    });
+                    written.map(|()| value)
                 });
-                written.map(|()| value)
-            });
             let news = changed.is_ok() && *held != next;
             if changed.is_ok() {
                 *held = next;
@@ -167,7 +169,9 @@ impl Book {
                 // As it is now: somebody else may have changed it meanwhile.
                 let ledger = self.ledger();
                 let tenants = records.clusters.iter().skip(1);
-                tenants.map(place).eq(ledger.clusters().map(|(_, it)| place(&it)))
+                tenants
+                    .map(place)
+                    .eq(ledger.clusters().map(|(_, it)| place(&it)))
             })
         };
         let waited = timeout(PATIENCE, applied.wait_for(holds)).await;

@@ -55,7 +55,12 @@ pub(super) async fn follow(
     nodes.ready().await;
     services.ready().await;
     while news.next().await.is_some() {
-        let seen_nodes: Vec<_> = nodes.store().state().iter().filter_map(|it| node(it)).collect();
+        let seen_nodes: Vec<_> = nodes
+            .store()
+            .state()
+            .iter()
+            .filter_map(|it| node(it))
+            .collect();
         let all = services.store().state();
         let wanting: Vec<_> = all.iter().filter_map(|it| service(it)).collect();
         let given = world::assign(settings.layout, &wanting, &mut last);
@@ -77,7 +82,9 @@ pub(super) async fn follow(
 }
 
 /// A client with the administrator's kubeconfig.
-pub(crate) async fn client(kubeconfig: &Path) -> Result<Client, Box<dyn std::error::Error + Send + Sync>> {
+pub(crate) async fn client(
+    kubeconfig: &Path,
+) -> Result<Client, Box<dyn std::error::Error + Send + Sync>> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     Ok(Client::try_from(config)?)
@@ -109,9 +116,15 @@ fn service(service: &Service) -> Option<SeenService> {
     if !wants || service.metadata.deletion_timestamp.is_some() {
         return None;
     }
-    let status = service.status.as_ref().and_then(|it| it.load_balancer.as_ref());
+    let status = service
+        .status
+        .as_ref()
+        .and_then(|it| it.load_balancer.as_ref());
     let held = status.and_then(|it| it.ingress.as_ref()?.first()?.ip.as_deref()?.parse().ok());
-    let asked = spec.load_balancer_ip.as_ref().and_then(|it| it.parse().ok());
+    let asked = spec
+        .load_balancer_ip
+        .as_ref()
+        .and_then(|it| it.parse().ok());
     Some(SeenService {
         name: (service.namespace()?, service.name_any()),
         held,
@@ -124,7 +137,10 @@ async fn report(
     (namespace, name): &(String, String),
     address: Option<Ipv4Addr>,
 ) -> Result<(), kube::Error> {
-    let ingress: Vec<_> = address.iter().map(|ip| BTreeMap::from([("ip", ip)])).collect();
+    let ingress: Vec<_> = address
+        .iter()
+        .map(|ip| BTreeMap::from([("ip", ip)]))
+        .collect();
     let status = json!({
         "apiVersion": "v1",
         "kind": "Service",

@@ -25,7 +25,10 @@ pub(super) fn start(
 ) -> io::Result<Vec<Task>> {
     let find = |name: &str| toolchain.binary(name, None).map_err(io::Error::other);
     let registry = paths.state.join("registry.yaml");
-    write(&registry, &registry_config(settings, &paths.cache.join("registry")))?;
+    write(
+        &registry,
+        &registry_config(settings, &paths.cache.join("registry")),
+    )?;
     let names = paths.state.join("Corefile");
     write(&names, &resolver_config(settings))?;
     let router = Fabric::new(paths.network()).file(&Space::Router);
@@ -34,7 +37,11 @@ pub(super) fn start(
         task::spawn(name, keep(name, router.clone(), program, arguments, log))
     };
     Ok(vec![
-        service("registry", find("registry")?, vec!["serve".into(), registry]),
+        service(
+            "registry",
+            find("registry")?,
+            vec!["serve".into(), registry],
+        ),
         service("resolver", find("coredns")?, vec!["-conf".into(), names]),
     ])
 }
@@ -61,7 +68,10 @@ async fn run(
     arguments: &[PathBuf],
     log: &Path,
 ) -> io::Result<std::process::ExitStatus> {
-    let log = std::fs::OpenOptions::new().create(true).append(true).open(log)?;
+    let log = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(log)?;
     let mut net = std::ffi::OsString::from("--net=");
     net.push(router);
     let mut child = Command::new("setpriv")

@@ -86,7 +86,9 @@ pub fn records(
             })
             .collect();
     }
-    records.clusters.extend(book.clusters().map(|(_, cluster)| cluster));
+    records
+        .clusters
+        .extend(book.clusters().map(|(_, cluster)| cluster));
     records
 }
 
@@ -116,9 +118,8 @@ pub fn assign(
     for service in rest {
         let start = last.map_or(0, |last| last.to_bits() - range.network().to_bits() + 1);
         let size = u32::try_from(range.hosts().count() + 2).unwrap_or(u32::MAX);
-        let candidates = (0..size).map(|offset| {
-            Ipv4Addr::from_bits(range.network().to_bits() + (start + offset) % size)
-        });
+        let candidates = (0..size)
+            .map(|offset| Ipv4Addr::from_bits(range.network().to_bits() + (start + offset) % size));
         for address in candidates {
             if give(service, Some(address)) {
                 *last = Some(address);
@@ -147,7 +148,10 @@ mod tests {
 
     fn assigned(services: &[SeenService], last: &mut Option<Ipv4Addr>) -> Vec<String> {
         let given = assign(layout(), services, last);
-        given.iter().map(|((_, name), it)| format!("{name} {it}")).collect()
+        given
+            .iter()
+            .map(|((_, name), it)| format!("{name} {it}"))
+            .collect()
     }
 
     #[test]
@@ -158,7 +162,12 @@ mod tests {
             service("c", Some("10.40.0.32"), None),
             service("d", None, Some("10.40.0.32")),
         ];
-        let wanted = ["a 10.40.0.34", "b 10.40.0.33", "c 10.40.0.32", "d 10.40.0.35"];
+        let wanted = [
+            "a 10.40.0.34",
+            "b 10.40.0.33",
+            "c 10.40.0.32",
+            "d 10.40.0.35",
+        ];
         assert_eq!(assigned(&services, &mut None), wanted);
     }
 
@@ -171,17 +180,28 @@ mod tests {
     #[test]
     fn a_freed_address_rests_until_the_others_were_used() {
         let mut last = None;
-        assert_eq!(assigned(&[service("a", None, None)], &mut last), ["a 10.40.0.32"]);
-        assert_eq!(assigned(&[service("b", None, None)], &mut last), ["b 10.40.0.33"]);
+        assert_eq!(
+            assigned(&[service("a", None, None)], &mut last),
+            ["a 10.40.0.32"]
+        );
+        assert_eq!(
+            assigned(&[service("b", None, None)], &mut last),
+            ["b 10.40.0.33"]
+        );
         for _ in 0..14 {
             assigned(&[service("x", None, None)], &mut last);
         }
-        assert_eq!(assigned(&[service("c", None, None)], &mut last), ["c 10.40.0.32"]);
+        assert_eq!(
+            assigned(&[service("c", None, None)], &mut last),
+            ["c 10.40.0.32"]
+        );
     }
 
     #[test]
     fn an_empty_range_leaves_the_rest_waiting() {
-        let services: Vec<_> = (0..20).map(|it| service(&format!("s{it:02}"), None, None)).collect();
+        let services: Vec<_> = (0..20)
+            .map(|it| service(&format!("s{it:02}"), None, None))
+            .collect();
         assert_eq!(assigned(&services, &mut None).len(), 16);
     }
 }

@@ -51,7 +51,10 @@ pub(super) fn files(node: &Node) -> Vec<(&'static str, String)> {
     } = node;
     vec![
         ("/etc/hostname", format!("{name}\n")),
-        ("/etc/hosts", format!("127.0.0.1 localhost\n{address} {name}\n")),
+        (
+            "/etc/hosts",
+            format!("127.0.0.1 localhost\n{address} {name}\n"),
+        ),
         ("/etc/resolv.conf", format!("nameserver {resolver}\n")),
         ("/etc/containerd/config.toml", containerd(pause)),
         ("/etc/containerd/cni.tmpl", cni()),

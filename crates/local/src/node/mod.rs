@@ -70,7 +70,13 @@ impl Node {
         net.push(&self.network);
         // It reads its first line when we have put it where it belongs.
         let mut starter = Command::new("setsid")
-            .args(["sh", "-c", "read -r _ && exec \"$@\"", "butler-machine", "nsenter"])
+            .args([
+                "sh",
+                "-c",
+                "read -r _ && exec \"$@\"",
+                "butler-machine",
+                "nsenter",
+            ])
             .arg(net)
             .args(["unshare", "--mount", "--pid", "--uts", "--ipc", "--cgroup"])
             .args(["--fork", "--kill-child=KILL", "sh"])
@@ -91,6 +97,15 @@ impl Node {
             io::Write::write_all(&mut stdin, b"\n")?;
         }
         Ok(())
+    }
+
+    /// Ends the machine and removes its disk.
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        cgroup::end(Some(&self.name))?;
+        match fs::remove_dir_all(&self.folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     /// Where containerd listens, seen from the host; nothing while the machine is down.

@@ -50,7 +50,10 @@ fn place() -> Result<(Paths, Toolchain)> {
 /// The platform that is there, whatever it was made with.
 fn existing() -> Result<Platform> {
     let (paths, toolchain) = place()?;
-    let settings = match paths.load().map_err(Error::on("read the platform's settings"))? {
+    let settings = match paths
+        .load()
+        .map_err(Error::on("read the platform's settings"))?
+    {
         Some(settings) => settings,
         None => defaults(&toolchain)?,
     };
@@ -58,8 +61,14 @@ fn existing() -> Result<Platform> {
 }
 
 fn defaults(toolchain: &Toolchain) -> Result<Settings> {
-    let net = |text: &str| -> Result<Ipv4Net> { Ok(text.parse().map_err(Error::on("read a range"))?) };
-    settings(toolchain, net("10.40.0.0/24")?, net("10.42.0.0/16")?, net("10.96.0.0/16")?)
+    let net =
+        |text: &str| -> Result<Ipv4Net> { Ok(text.parse().map_err(Error::on("read a range"))?) };
+    settings(
+        toolchain,
+        net("10.40.0.0/24")?,
+        net("10.42.0.0/16")?,
+        net("10.96.0.0/16")?,
+    )
 }
 
 fn settings(
@@ -119,10 +128,11 @@ pub(crate) fn logs(args: &Logs) -> Result {
 
 pub(crate) async fn agent() -> Result {
     logging::init(Format::Text, "info,kube_client=off");
-    let (stop, _signals) =
-        shutdown::on_signal().map_err(Error::on("listen for signals"))?;
+    let (stop, _signals) = shutdown::on_signal().map_err(Error::on("listen for signals"))?;
     let (paths, toolchain) = place()?;
-    let settings = paths.load().map_err(Error::on("read the platform's settings"))?;
+    let settings = paths
+        .load()
+        .map_err(Error::on("read the platform's settings"))?;
     let settings = settings.ok_or(Error::Nothing)?;
     butler_local::agent::run(paths, settings, toolchain, stop).await?;
     Ok(ExitCode::SUCCESS)
