@@ -125,9 +125,13 @@ impl Platform {
     /// `down`, and the disks of machines too. What is only there to be quicker stays.
     pub async fn reset(&self) -> Result<(), Error> {
         self.down().await?;
+        let what = format!("remove {}", self.paths.state.display());
         match fs::remove_dir_all(&self.paths.state) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                let what = format!("remove {}", self.paths.state.display());
+            // A mount point is emptied and stays.
+            Err(error)
+                if ![io::ErrorKind::NotFound, io::ErrorKind::ResourceBusy]
+                    .contains(&error.kind()) =>
+            {
                 Err(Error::on(what)(error))
             }
             Ok(()) | Err(_) => Ok(()),

@@ -20,7 +20,7 @@ use rustix::{
 
 const INSIDE: &str = "BUTLER_FABRIC_TEST_WORLD";
 const PORT: u16 = 8080;
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs `test` in a world of its own; skipped, and said so, without the rights to make one.
 pub(crate) fn in_world(test: impl FnOnce(World)) {
@@ -109,7 +109,13 @@ impl World {
         });
     }
 
-    fn connect(&self, space: &Space, from: &str, to: &str) -> std::io::Result<String> {
+    fn connect(
+        &self,
+        space: &Space,
+        from: &str,
+        to: &str,
+        patience: Duration,
+    ) -> std::io::Result<String> {
         let from = SocketAddr::new(from.parse().unwrap(), 0);
         let to = SocketAddr::new(to.parse().unwrap(), PORT);
         let (sender, receiver) = mpsc::channel();
@@ -128,22 +134,20 @@ impl World {
             })();
             let _ = sender.send(asked);
         });
-        // Packets that are dropped are never answered; those that are routed are answered at once.
         let late = || std::io::Error::from(std::io::ErrorKind::TimedOut);
-        receiver
-            .recv_timeout(Duration::from_millis(700))
-            .map_err(|_| late())?
+        receiver.recv_timeout(patience).map_err(|_| late())?
     }
 
     /// The word somebody answers with.
     pub(crate) fn ask(&self, space: &Space, from: &str, to: &str) -> String {
-        let answer = self.connect(space, from, to);
+        let answer = self.connect(space, from, to, PATIENCE);
         answer.unwrap_or_else(|error| panic!("{space:?} {from} to {to}: {error}"))
     }
 
     /// Nobody answers.
     pub(crate) fn refused(&self, space: &Space, from: &str, to: &str) {
-        let answer = self.connect(space, from, to);
+        // Packets that are dropped are never answered; whoever is reached answers at once.
+        let answer = self.connect(space, from, to, Duration::from_millis(700));
         assert!(answer.is_err(), "{space:?} {from} reached {to}: {answer:?}");
     }
 
