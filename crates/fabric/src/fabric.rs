@@ -78,7 +78,7 @@ impl Fabric {
     /// Whether nothing for the platform's addresses can take the host's default route. Nobody may talk to them before.
     pub fn is_closed(&self, layout: Layout) -> Result<bool, Error> {
         let host = space::visit(&self.folder, &Space::Host, || look(&Space::Host, None));
-        let host = host.map_err(self.failed("look", &Space::Host))?;
+        let host = host.map_err(failed("look", &Space::Host))?;
         let mut routes = host.routes.iter();
         Ok(routes.any(|(to, target)| to.to == layout.range() && *target == Target::Unreachable))
     }
@@ -103,7 +103,7 @@ impl Fabric {
         for space in std::iter::once(Space::Host).chain(listed) {
             let settings = wanted.spaces.get(&space).map(|it| &it.settings);
             let content = space::visit(folder, &space, || look(&space, settings));
-            let content = content.map_err(self.failed("look", &space))?;
+            let content = content.map_err(failed("look", &space))?;
             spaces.insert(space, content);
         }
         Ok(State { spaces })
@@ -168,14 +168,14 @@ impl Fabric {
             said += &self.run(std::mem::take(&mut batch))?;
             match step {
                 Step::MakeSpace(space) => {
-                    space::make(folder, space).map_err(self.failed("make", space))?;
+                    space::make(folder, space).map_err(failed("make", space))?;
                 }
                 Step::DropSpace(space) => {
-                    space::remove(folder, space).map_err(self.failed("remove", space))?;
+                    space::remove(folder, space).map_err(failed("remove", space))?;
                 }
                 Step::Set(space, name, value) => {
                     let set = space::visit(folder, space, || set(name, value));
-                    set.map_err(self.failed("write a kernel setting", space))?;
+                    set.map_err(failed("write a kernel setting", space))?;
                 }
                 Step::PutFilter(space, filter) => {
                     said += &self.nft(space, &filter_text(filter))?;
@@ -211,21 +211,21 @@ impl Fabric {
         );
         let arguments = ["-4", "-force", "-batch", "-"];
         let ran = space::visit(&self.folder, &space, || call("ip", &arguments, &lines));
-        Ok(ran.map_err(self.failed("run ip", &space))?.1)
+        Ok(ran.map_err(failed("run ip", &space))?.1)
     }
 
     fn nft(&self, space: &Space, text: &str) -> Result<String, Error> {
         let ran = space::visit(&self.folder, space, || call("nft", &["-f", "-"], text));
-        Ok(ran.map_err(self.failed("run nft", space))?.1)
+        Ok(ran.map_err(failed("run nft", space))?.1)
     }
+}
 
-    fn failed(&self, action: &'static str, space: &Space) -> impl FnOnce(io::Error) -> Error {
-        let space = space.clone();
-        move |source| Error::Space {
-            action,
-            space,
-            source,
-        }
+fn failed(action: &'static str, space: &Space) -> impl FnOnce(io::Error) -> Error {
+    let space = space.clone();
+    move |source| Error::Space {
+        action,
+        space,
+        source,
     }
 }
 

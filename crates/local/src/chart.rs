@@ -21,7 +21,7 @@ const NAMESPACE: &str = "butler-system";
 
 impl Platform {
     /// Packs the chart, puts it into the registry and installs it from there.
-    pub(crate) async fn butler(&self) -> Result<((), String), Error> {
+    pub(crate) fn butler(&self) -> Result<((), String), Error> {
         let Some((_, tag)) = self.own() else {
             return Ok((
                 (),

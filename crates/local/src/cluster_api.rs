@@ -60,7 +60,7 @@ struct Certificate {
 
 impl Platform {
     /// Installs both managers, or brings them up to date, and waits until they are ready.
-    pub(crate) async fn cluster_api(&self) -> Result<((), String), Error> {
+    pub(crate) fn cluster_api(&self) -> Result<((), String), Error> {
         let manifests = self.toolchain.cluster_api_manifests();
         let manifests = manifests.map_err(Error::on("find Cluster API's manifests"))?;
         let version = self.pinned("cluster-api-manager");

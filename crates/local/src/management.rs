@@ -126,7 +126,7 @@ impl Platform {
         Ok(((), String::new()))
     }
 
-    pub(crate) async fn system_pods(&self) -> Result<((), String), Error> {
+    pub(crate) fn system_pods(&self) -> Result<((), String), Error> {
         for what in ["daemonset/kube-proxy", "deployment/coredns"] {
             let wait = [
                 "rollout",

@@ -75,13 +75,17 @@ impl Platform {
             .await?;
         progress.phase("node ready", self.node_ready()).await?;
         progress
-            .phase("cluster services", self.system_pods())
+            .phase("cluster services", async { self.system_pods() })
             .await?;
-        progress.phase("Cluster API", self.cluster_api()).await?;
-        progress.phase("Butler and Steward", self.butler()).await?;
+        progress
+            .phase("Cluster API", async { self.cluster_api() })
+            .await?;
+        progress
+            .phase("Butler and Steward", async { self.butler() })
+            .await?;
         if self.own.is_some() {
             progress
-                .phase("store of tenants", self.tenant_store())
+                .phase("store of tenants", async { self.tenant_store() })
                 .await?;
         }
         println!("\nUp after {:.1} s.", progress.total().as_secs_f64());

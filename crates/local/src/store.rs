@@ -17,7 +17,7 @@ const ADMINISTRATOR: &str = "root";
 
 impl Platform {
     /// Makes the store and says to Steward that it is there.
-    pub(crate) async fn tenant_store(&self) -> Result<((), String), Error> {
+    pub(crate) fn tenant_store(&self) -> Result<((), String), Error> {
         let name = [
             "get",
             "secret",

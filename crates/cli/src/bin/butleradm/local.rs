@@ -90,7 +90,7 @@ fn settings(
     })
 }
 
-pub(crate) async fn up(args: Up) -> Result {
+pub(crate) async fn up(args: &Up) -> Result {
     let (paths, toolchain) = place()?;
     let settings = settings(&toolchain, args.range, args.pods, args.services)?;
     let platform = Platform::new(paths, settings, toolchain)?;

@@ -37,7 +37,7 @@ enum Command {
 #[tokio::main]
 async fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Up(args) => local::up(args).await,
+        Command::Up(args) => local::up(&args).await,
         Command::Status => local::status().await,
         Command::Down => local::down().await,
         Command::Logs(args) => local::logs(&args),
