@@ -1,6 +1,12 @@
 //! The platform on this machine, from nothing to nothing: `make e2e`.
 //!
 //! It takes minutes, root and the whole machine, so it is no part of `cargo test`.
+#![allow(
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test fails where it stands"
+)]
 
 use std::{
     fs,

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
     net::Ipv4Addr,
 };
 
@@ -159,12 +160,11 @@ pub struct Filter {
 impl Filter {
     /// A filter of these chains. A chain is written with one rule per line.
     pub fn new(chains: String) -> Self {
-        let digest = Sha256::digest(chains.as_bytes());
-        let digest = digest
-            .iter()
-            .take(8)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let mut digest = String::new();
+        for byte in Sha256::digest(chains.as_bytes()).iter().take(8) {
+            // Writing to a text cannot fail.
+            let _ = write!(digest, "{byte:02x}");
+        }
         let rules = count_rules(&chains);
         Self {
             chains,

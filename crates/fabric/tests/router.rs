@@ -1,4 +1,10 @@
 //! The network on a real kernel, in a world of its own: the test's host is a private namespace too.
+#![allow(
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test fails where it stands"
+)]
 
 mod world;
 
@@ -7,7 +13,7 @@ use std::{collections::BTreeSet, net::Ipv4Addr};
 use butler_fabric::{
     Balancer, Cluster, Endpoint, Fabric, Keeper, Layout, Machine, Node, Records, Space, Table, plan,
 };
-use world::{World, in_world};
+use world::{World, in_world, listen_on_the_default_route, try_to_send, until};
 
 fn ip(text: &str) -> Ipv4Addr {
     text.parse().unwrap()
@@ -159,7 +165,7 @@ fn a_load_balancer_leads_to_its_machines_from_everywhere_and_follows_the_records
 fn nothing_leaves_by_the_default_route() {
     in_world(|world| {
         up(&world, records());
-        let caught = world.listen_on_the_default_route();
+        let caught = listen_on_the_default_route();
         for target in ["10.40.0.200", "10.244.1.1", "10.42.0.9", "10.96.0.1"] {
             world.refused(&Space::Host, "10.40.0.1", target);
         }
@@ -172,7 +178,7 @@ fn nothing_leaves_by_the_default_route() {
         world.refused(&Space::Host, "198.51.100.2", "10.40.0.31");
         assert_eq!(caught.packets(), 0);
         // The trap works: something that may leave is caught.
-        world.try_to_send("192.0.2.77");
+        try_to_send("192.0.2.77");
         assert_ne!(caught.packets(), 0);
     });
 }
@@ -194,7 +200,7 @@ fn what_is_removed_by_hand_comes_back() {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let stop = tokio_util::sync::CancellationToken::new();
         let keeper = runtime.spawn(Keeper::new(fabric.clone(), receiver).run(stop.clone()));
-        world.until("the network is there", || {
+        until("the network is there", || {
             fabric.observe(&wanted).unwrap() == wanted
         });
         for damage in [
@@ -208,10 +214,10 @@ fn what_is_removed_by_hand_comes_back() {
             "nft flush chain ip butler passing",
         ] {
             world.run(&Space::Router, damage);
-            world.until(damage, || fabric.observe(&wanted).unwrap() == wanted);
+            until(damage, || fabric.observe(&wanted).unwrap() == wanted);
         }
         world.run(&Space::Host, "ip route flush proto 157");
-        world.until("the host's routes", || {
+        until("the host's routes", || {
             fabric.observe(&wanted).unwrap() == wanted
         });
         drop(sender);

@@ -144,8 +144,11 @@ fn pinned(toolchain: &Toolchain, artifact: &str) -> String {
 }
 
 fn named(registry: &str, repository: &str, tag: &str) -> Reference {
-    let text = format!("{registry}/{repository}:{tag}");
-    text.parse()
+    written(&format!("{registry}/{repository}:{tag}"))
+}
+
+fn written(name: &str) -> Reference {
+    name.parse()
         .expect("the names of this file are well formed")
 }
 
@@ -199,6 +202,6 @@ fn pause(work: &Path) -> Result<Recipe, CatalogError> {
         // The source last: it says that the program was made from it.
         fs::rename(&draft, &source).map_err(|error| failed(error.to_string()))?;
     }
-    let reference = PAUSE.parse().expect("the constant is well formed");
+    let reference = written(PAUSE);
     Ok(Recipe::program(vec![reference], "/pause", program))
 }

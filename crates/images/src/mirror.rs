@@ -24,7 +24,7 @@ pub enum MirrorError {
         name: Reference,
         /// Why.
         #[source]
-        source: RegistryError,
+        source: Box<RegistryError>,
     },
 }
 
@@ -63,7 +63,10 @@ pub async fn mirror(
         let name = entry.name;
         match sent {
             Ok(sent) => tell(&Sent { name, sent }),
-            Err(source) => return Err(MirrorError::Push { name, source }),
+            Err(source) => {
+                let source = Box::new(source);
+                return Err(MirrorError::Push { name, source });
+            }
         }
     }
     Ok(())

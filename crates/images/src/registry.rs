@@ -15,7 +15,7 @@ use crate::{
 /// A registry that does not take the connection by then is taken for unreachable.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// A transfer that stalls longer is broken off.
-const STALL_LIMIT: Duration = Duration::from_secs(60);
+const STALL_LIMIT: Duration = Duration::from_mins(1);
 
 /// Why a registry did not do what was asked.
 #[derive(Debug, Error)]
@@ -37,7 +37,7 @@ pub enum RegistryError {
         /// What was tried.
         action: &'static str,
         /// Where.
-        url: Url,
+        url: String,
         /// Why.
         #[source]
         source: reqwest::Error,
@@ -48,7 +48,7 @@ pub enum RegistryError {
         /// What was tried.
         action: &'static str,
         /// Where.
-        url: Url,
+        url: String,
         /// How it answered.
         status: StatusCode,
         /// The start of what it said.
@@ -61,7 +61,7 @@ pub enum RegistryError {
         name: Reference,
         /// Why.
         #[source]
-        source: layout::Error,
+        source: Box<layout::Error>,
     },
     /// A part of an image could not be opened.
     #[error("could not read part {digest} of an image; run the command again to make it anew")]
@@ -152,7 +152,7 @@ impl Registry {
         }
         let unreadable = |source| RegistryError::Image {
             name: name.clone(),
-            source,
+            source: Box::new(source),
         };
         let manifest = layout.manifest(&entry.digest).map_err(unreadable)?;
         // The manifest last: whoever sees it finds everything it names.
@@ -196,7 +196,7 @@ impl Registry {
         // It may be relative to where we asked.
         let mut place = begin.join(place).map_err(|_| RegistryError::Refused {
             action: "say where to upload",
-            url: begin,
+            url: begin.to_string(),
             status: answer.status(),
             said: place.to_owned(),
         })?;
@@ -255,7 +255,7 @@ impl Registry {
             .await
             .map_err(|source| RegistryError::Request {
                 action,
-                url: source.url().cloned().unwrap_or_else(|| self.base.clone()),
+                url: source.url().unwrap_or(&self.base).to_string(),
                 source: source.without_url(),
             })
     }
@@ -270,7 +270,7 @@ async fn expect(
     if good.contains(&status) {
         return Ok(answer);
     }
-    let url = answer.url().clone();
+    let url = answer.url().to_string();
     let said = answer.text().await.unwrap_or_default();
     Err(RegistryError::Refused {
         action,

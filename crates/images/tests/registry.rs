@@ -1,4 +1,10 @@
 //! Images against the real registry: made, sent, found again, and refused when they are damaged.
+#![allow(
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test fails where it stands"
+)]
 
 use std::{
     fs,

@@ -116,8 +116,7 @@ impl World {
         to: &str,
         patience: Duration,
     ) -> std::io::Result<String> {
-        let from = SocketAddr::new(from.parse().unwrap(), 0);
-        let to = SocketAddr::new(to.parse().unwrap(), PORT);
+        let (from, to) = (socket_address(from, 0), socket_address(to, PORT));
         let (sender, receiver) = mpsc::channel();
         let made = self.visit(space, || {
             socket(AddressFamily::INET, SocketType::STREAM, None)
@@ -151,17 +150,6 @@ impl World {
         assert!(answer.is_err(), "{space:?} {from} reached {to}: {answer:?}");
     }
 
-    /// Sends from the host as anybody would.
-    pub(crate) fn try_to_send(&self, to: &str) {
-        let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
-        socket.send_to(b"x", (to, PORT)).unwrap();
-    }
-
-    /// Counts from now on what goes out by the default route.
-    pub(crate) fn listen_on_the_default_route(&self) -> Caught {
-        Caught { before: sent() }
-    }
-
     pub(crate) fn unmount(&self, space: &Space) {
         let file = self.fabric().file(space).display().to_string();
         self.run(&Space::Host, &format!("umount {file}"));
@@ -186,14 +174,6 @@ impl World {
         counted.extend(files.map(|it| it.unwrap().path().display().to_string()));
         counted
     }
-
-    pub(crate) fn until(&self, what: &str, done: impl Fn() -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        while !done() {
-            assert!(Instant::now() < deadline, "waited {PATIENCE:?} for: {what}");
-            std::thread::yield_now();
-        }
-    }
 }
 
 /// Packets that went out by the default route.
@@ -215,4 +195,27 @@ fn sent() -> u64 {
         .unwrap();
     let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     shown[0]["stats64"]["tx"]["packets"].as_u64().unwrap()
+}
+
+/// Sends from the host as anybody would.
+pub(crate) fn try_to_send(to: &str) {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket.send_to(b"x", (to, PORT)).unwrap();
+}
+
+/// Counts from now on what goes out by the default route.
+pub(crate) fn listen_on_the_default_route() -> Caught {
+    Caught { before: sent() }
+}
+
+pub(crate) fn until(what: &str, done: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} for: {what}");
+        std::thread::yield_now();
+    }
+}
+
+fn socket_address(address: &str, port: u16) -> SocketAddr {
+    SocketAddr::new(address.parse().unwrap(), port)
 }
