@@ -14,7 +14,13 @@ use serde::Serialize;
 use crate::workspace::root;
 
 /// Folders that hold nothing but generated files.
-const FOLDERS: [&str; 3] = ["crds", "rbac", "docs/book/src/reference"];
+const FOLDERS: [&str; 5] = [
+    "crds",
+    "rbac",
+    "docs/book/src/reference",
+    "charts/butler/files/crds",
+    "charts/butler/files/rbac",
+];
 
 /// Content by path, relative to the root of the workspace.
 type Files = BTreeMap<PathBuf, String>;
@@ -64,6 +70,12 @@ fn files() -> Result<Files> {
         let roles: Vec<_> = roles.iter().collect();
         files.insert(format!("rbac/{name}.yaml").into(), yaml(&roles)?);
     }
+    // A chart is packed with its own files only.
+    let packed: Vec<_> = files
+        .iter()
+        .map(|(path, text)| (Path::new("charts/butler/files").join(path), text.clone()))
+        .collect();
+    files.extend(packed);
     for (name, text) in reference::pages(&butler_api::crd::all())? {
         files.insert(Path::new("docs/book/src/reference").join(name), text);
     }

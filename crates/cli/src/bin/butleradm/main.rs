@@ -1,0 +1,79 @@
+//! `butleradm`: for people who run the platform.
+
+mod local;
+mod mirror;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Run a Butler platform.
+#[derive(Parser)]
+#[command(version, about, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make a platform on this machine, or what is missing of it
+    Up(local::Up),
+    /// Say how the platform of this machine is
+    Status,
+    /// End the platform of this machine; its disks stay
+    Down,
+    /// Show the log of a part
+    Logs(local::Logs),
+    /// End the platform and remove its disks
+    Reset,
+    /// Fill a registry with the platform's images
+    Mirror(mirror::Args),
+    /// Keep a platform going; started by `up`
+    #[command(hide = true)]
+    Agent,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Up(args) => local::up(&args).await,
+        Command::Status => local::status().await,
+        Command::Down => local::down().await,
+        Command::Logs(args) => local::logs(&args),
+        Command::Reset => local::reset().await,
+        Command::Mirror(args) => mirror::run(args).await,
+        Command::Agent => local::agent().await,
+    };
+    match result {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("butleradm: {}", failure.text);
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+/// How a command ended that did not do what it should.
+struct Failure {
+    text: String,
+    code: u8,
+}
+
+impl Failure {
+    fn new(error: &dyn std::error::Error, code: u8) -> Self {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        Self { text, code }
+    }
+}
+
+impl From<butler_local::Error> for Failure {
+    fn from(error: butler_local::Error) -> Self {
+        Self::new(&error, error.exit_code())
+    }
+}

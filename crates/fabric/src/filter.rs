@@ -1,0 +1,45 @@
+//! The packet filters: what routes alone cannot say.
+
+use ipnet::Ipv4Net;
+
+use crate::{
+    layout::Layout,
+    state::{Filter, MACHINE_LINK, UPLINK},
+};
+
+/// The router's: nobody opens a connection to the host, or in the name of a load balancer.
+///
+/// Packets of load balancers are answers, and may go to any client, so they are routed past the tables of clusters;
+/// without the filter a machine could use such an address as its source to reach any other. TCP is judged by its
+/// flags and never tracked, and neither is anything with an address that is not ours: equal pod addresses of two
+/// clusters would be one connection to the kernel.
+pub(crate) fn router(layout: Layout) -> Filter {
+    let (range, balancers) = (layout.range(), layout.balancers());
+    Filter::new(format!(
+        "chain untracked {{
+  type filter hook prerouting priority raw; policy accept;
+  meta l4proto tcp notrack
+  ip saddr != {range} notrack
+  ip daddr != {range} notrack
+}}
+chain passing {{
+  type filter hook forward priority filter; policy accept;
+  ip saddr {balancers} tcp flags & (syn | ack) == syn drop
+  ip saddr {balancers} meta l4proto != tcp ct state new drop
+  oifname \"{UPLINK}\" tcp flags & (syn | ack) == syn drop
+  oifname \"{UPLINK}\" meta l4proto != tcp ct state != {{ established, related }} drop
+}}
+"
+    ))
+}
+
+/// A tenant machine's: pods leave their cluster with the machine's address, since theirs may be somebody else's too.
+pub(crate) fn machine(pods: Ipv4Net) -> Filter {
+    Filter::new(format!(
+        "chain leaving {{
+  type nat hook postrouting priority srcnat + 10; policy accept;
+  oifname \"{MACHINE_LINK}\" ip saddr {pods} ip daddr != {pods} masquerade
+}}
+"
+    ))
+}
