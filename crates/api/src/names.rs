@@ -36,8 +36,6 @@ pub const POOL_FINALIZER: &str = "butler.butlerlabs.dev/networkpool";
 pub const ALLOCATION_FINALIZER: &str = "butler.butlerlabs.dev/ipallocation";
 /// NetworkPool that an object draws from.
 pub const NETWORK_POOL: &str = "butler.butlerlabs.dev/network-pool";
-/// Cluster that an object belongs to.
-pub const TENANT: &str = "butler.butlerlabs.dev/tenant";
 /// Whether an IPAllocation was the first of its cluster (`initial`) or added on demand (`growth`).
 pub const ALLOCATION_ROLE: &str = "butler.butlerlabs.dev/allocation-role";
 /// Cluster API's `IPAddressClaim` that an IPAllocation was made for, by name; it takes the place of the cluster.
