@@ -234,11 +234,14 @@ impl Drop for Stage {
 
 /// A process that removes a machine when its pipe is closed, which the end of this process does too.
 fn janitor(folder: &Path) -> Child {
+    use std::os::unix::process::CommandExt as _;
     Command::new("sh")
         .args(["-c", "read _; \"$0\" remove \"$1\"; cd \"${1%/*}\" && rm -f news.sock; rmdir \"${1%/*}\" 2>/dev/null; true"])
         .arg(env!("CARGO_BIN_EXE_butler-machine"))
         .arg(folder)
         .stdin(Stdio::piped())
+        // What ends the test by its group must leave the one who cleans up after it.
+        .process_group(0)
         .spawn()
         .unwrap()
 }
