@@ -254,7 +254,7 @@ mod tests {
             unused_since: Some(at(5_000)),
             ..block("one", 2, 0)
         };
-        let later = decide(&policy(), &[noted.clone()], &[], at(5_599));
+        let later = decide(&policy(), std::slice::from_ref(&noted), &[], at(5_599));
         assert!(later.shrink.is_empty() && later.notes.is_empty());
         assert_eq!(decide(&policy(), &[noted], &[], at(5_600)).shrink, ["one"]);
     }
@@ -265,7 +265,7 @@ mod tests {
             unused_since: Some(at(0)),
             ..block("one", 2, 1)
         };
-        let used = decide(&policy(), &[noted.clone()], &[], at(9_000));
+        let used = decide(&policy(), std::slice::from_ref(&noted), &[], at(9_000));
         assert_eq!(used.notes, [("one".to_owned(), None)]);
         assert!(used.shrink.is_empty());
         let unused = Block { used: 0, ..noted };

@@ -261,11 +261,8 @@ impl Bench {
             .map(|(_, length)| *length)
             .max()
             .unwrap_or(0) as u128;
-        let outside = if free == 0 {
-            0
-        } else {
-            100 - longest * 100 / free
-        };
+        let inside = (longest * 100).checked_div(free);
+        let outside = inside.map_or(0, |inside| 100 - inside);
         let figures = self.pool.figures();
         let seen = (
             figures.total,

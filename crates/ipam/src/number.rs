@@ -21,8 +21,10 @@ pub trait Number: Copy + Ord + Debug {
     /// The address before this one.
     fn previous(self) -> Option<Self>;
     /// The address `span` above this one; the caller knows that there is one.
+    #[must_use]
     fn plus(self, span: Self) -> Self;
     /// How far this address lies above `lower`; the caller knows that it does.
+    #[must_use]
     fn minus(self, lower: Self) -> Self;
     /// The same number, wide.
     fn wide(self) -> u128;

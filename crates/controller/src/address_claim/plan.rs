@@ -152,10 +152,8 @@ fn allocation(claim: &IPAddressClaim, pool: &NetworkPool) -> IPAllocation {
 fn address(claim: &IPAddressClaim, pool: &NetworkPool, granted: &str) -> IPAddress {
     let uid = claim.uid().unwrap_or_default();
     let cidr: Option<Cidr> = pool.spec.cidr.parse().ok();
-    let prefix = cidr.map_or(
-        if granted.contains(':') { 128 } else { 32 },
-        Cidr::prefix_len,
-    );
+    let whole = if granted.contains(':') { 128 } else { 32 };
+    let prefix = cidr.map_or(whole, Cidr::prefix_len);
     let mut owners = vec![OwnerReference {
         controller: Some(true),
         block_owner_deletion: Some(true),

@@ -55,7 +55,7 @@ pub(crate) fn triggers(
             "{:?}/{:?}",
             pool.metadata.generation, pool.metadata.deletion_timestamp
         );
-        if !known.is_news(&change, stage) {
+        if !known.is_news(&change, &stage) {
             return Vec::new();
         }
         matching(&store, |claim| {
@@ -65,7 +65,7 @@ pub(crate) fn triggers(
     let (store, mut known) = (feeds.allocations.store(), Known::default());
     let clusters = feeds.clusters.subscribe().map(move |change| {
         let (namespace, name) = (change.object().namespace(), change.object().name_any());
-        if !known.is_news(&change, String::new()) {
+        if !known.is_news(&change, "") {
             return Vec::new();
         }
         matching(&store, |claim| {
@@ -76,7 +76,7 @@ pub(crate) fn triggers(
     let (store, mut known) = (feeds.allocations.store(), Known::default());
     let address_claims = feeds.address_claims.subscribe().map(move |change| {
         let (namespace, name) = (change.object().namespace(), change.object().name_any());
-        if !known.is_news(&change, String::new()) {
+        if !known.is_news(&change, "") {
             return Vec::new();
         }
         matching(&store, |claim| {

@@ -14,7 +14,7 @@ struct Labels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Result {
+struct Processed {
     pool: String,
     namespace: String,
     result: &'static str,
@@ -32,7 +32,7 @@ pub struct PoolMetrics {
     allocations: Gauges,
     fragmentation: Gauges,
     largest: Gauges,
-    processed: Family<Result, Counter>,
+    processed: Family<Processed, Counter>,
 }
 
 impl PoolMetrics {
@@ -109,7 +109,7 @@ impl PoolMetrics {
     pub(super) fn count(&self, namespace: &str, pool: &str, result: &'static str) {
         let Labels { pool, namespace } = labels(namespace, pool);
         self.processed
-            .get_or_create(&Result {
+            .get_or_create(&Processed {
                 pool,
                 namespace,
                 result,
@@ -132,7 +132,7 @@ impl PoolMetrics {
         }
         for result in ["success", "failed"] {
             let Labels { pool, namespace } = labels(namespace, pool);
-            self.processed.remove(&Result {
+            self.processed.remove(&Processed {
                 pool,
                 namespace,
                 result,

@@ -78,7 +78,7 @@ impl Reconciler for Controller {
         loop {
             match self.pass(&pool).await {
                 Err(error) if attempt < ATTEMPTS && error.category() == Category::Conflict => {
-                    attempt += 1
+                    attempt += 1;
                 }
                 result => return result,
             }
@@ -114,9 +114,9 @@ impl Controller {
                     .behind_since()
                     .is_none_or(|since| now.duration_since(since) < LAG)
         });
-        let mut epoch = match epoch {
-            Some(epoch) => epoch,
-            None => {
+        let mut epoch = if let Some(epoch) = epoch {
+            epoch
+        } else {
                 // What the watches show decides whether there is anything to do at all: a restart reads nothing live.
                 let claims = self.claims_of(watched);
                 let (work, next) = self.decide(watched, &claims, now);
@@ -125,7 +125,6 @@ impl Controller {
                     return Ok(work.wake);
                 }
                 self.begin(watched, now).await?
-            }
         };
         let claims = epoch.merge(self.claims_of(watched));
         let (work, next) = self.decide(&epoch.pool, &claims, now);

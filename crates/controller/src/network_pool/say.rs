@@ -178,10 +178,10 @@ fn some(names: &[&str]) -> String {
     let mut sorted = names.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
-    let named: Vec<&str> = sorted.iter().take(NAMED).copied().collect();
+    let first: Vec<&str> = sorted.iter().take(NAMED).copied().collect();
     match sorted.len().saturating_sub(NAMED) {
-        0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn triggers(
         }
         // Two pools can overlap: a change of one is news for the others. Its status is not.
         let generation = change.object().metadata.generation.unwrap_or_default();
-        if known.is_news(&change, generation.to_string()) {
+        if known.is_news(&change, &generation.to_string()) {
             all(&store)
         } else {
             Vec::new()
@@ -45,7 +45,7 @@ pub(crate) fn triggers(
 
     let (store, mut known) = (feeds.allocations.store(), Known::default());
     let clusters = feeds.clusters.subscribe().map(move |change| {
-        if !known.is_news(&change, String::new()) {
+        if !known.is_news(&change, "") {
             return Vec::new();
         }
         let (namespace, name) = (change.object().namespace(), change.object().name_any());
@@ -89,13 +89,13 @@ impl Known {
     pub(crate) fn is_news<K: Watchable + Resource<DynamicType = ()>>(
         &mut self,
         change: &Change<K>,
-        stage: String,
+        stage: &str,
     ) -> bool {
         let uid = change.object().uid().unwrap_or_default();
         match change {
             Change::Present(_) => self
                 .0
-                .insert(uid, stage.clone())
+                .insert(uid, stage.to_owned())
                 .is_none_or(|held| held != stage),
             Change::Gone(_) => {
                 self.0.remove(&uid);

@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    fn config(network: Value) -> ProviderConfig {
+    fn config(network: &Value) -> ProviderConfig {
         let spec = json!({"provider": "local", "network": network});
         let spec: ProviderConfigSpec = serde_json::from_value(spec).unwrap();
         ProviderConfig::new("local", spec)
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn what_is_left_is_counted_by_what_fits() {
-        let config = config(json!({"mode": "ipam", "poolRefs": [{"name": "a"}, {"name": "b"}]}));
+        let config = config(&json!({"mode": "ipam", "poolRefs": [{"name": "a"}, {"name": "b"}]}));
         let plan = plan(
             &config,
             &world(vec![Some(pool(130, 60)), Some(pool(500, 4))]),
@@ -206,14 +206,14 @@ mod tests {
     #[test]
     fn an_elastic_tenant_starts_small_and_never_above_its_share() {
         let elastic = json!({"mode": "ipam", "loadBalancer": {"allocationMode": "elastic"}});
-        assert_eq!(first_block(&config(elastic).spec.network), 2);
+        assert_eq!(first_block(&config(&elastic).spec.network), 2);
         let capped = json!({"mode": "ipam", "quotaPerTenant": {"maxLoadBalancerIPs": 3}});
-        assert_eq!(first_block(&config(capped).spec.network), 3);
+        assert_eq!(first_block(&config(&capped).spec.network), 3);
     }
 
     #[test]
     fn a_pool_that_is_missing_or_full_makes_the_provider_unready_and_is_named() {
-        let config = config(json!({"mode": "ipam", "poolRefs": [{"name": "a"}]}));
+        let config = config(&json!({"mode": "ipam", "poolRefs": [{"name": "a"}]}));
         let missing = plan(&config, &world(vec![None]));
         assert_eq!(missing.ready, Some(false));
         assert_eq!(missing.verdicts[0].reason, "PoolNotFound");
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_provider_that_gives_addresses_itself_needs_no_pool() {
-        let cloud = plan(&config(json!({"mode": "cloud"})), &World::default());
+        let cloud = plan(&config(&json!({"mode": "cloud"})), &World::default());
         assert!(cloud.ready == Some(true) && cloud.capacity.is_none());
     }
 }

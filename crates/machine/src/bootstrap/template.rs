@@ -27,14 +27,14 @@ pub(super) fn fill_in(text: &str, metadata: &Metadata) -> Result<String, Error> 
         address,
     } = metadata;
     let address = address.to_string();
-    let meta_data = context! {
+    let answers = context! {
         instance_id, hostname,
         local_hostname => hostname,
         local_ipv4 => address,
         cloud_name => "local",
     };
     let values = context! {
-        ds => context! { meta_data },
+        ds => context! { meta_data => answers },
         v1 => context! {
             instance_id,
             local_hostname => hostname,

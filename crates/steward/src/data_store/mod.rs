@@ -256,7 +256,9 @@ impl Reconciler for Controller {
         match (deleting, held) {
             (true, false) => return Ok(Wake::OnChange),
             // Before anybody gets a place in it.
-            (false, false) => finalizers::add(&self.api(), &*raw, names::STORE_FINALIZER).await?,
+            (false, false) => {
+                finalizers::add(&self.api(), &*raw, names::STORE_FINALIZER).await?;
+            }
             (_, true) => {}
         }
         let entry = self.look(&raw).await?;

@@ -8,6 +8,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
+#[expect(clippy::unwrap_in_result, reason = "a test fails where it stands")]
 fn spec(value: Value) -> Result<Spec, Invalid> {
     let spec: NetworkPoolSpec = serde_json::from_value(value).unwrap();
     validate(&NetworkPool::new("lab", spec))

@@ -129,7 +129,9 @@ impl Controller {
         match next {
             Next::Wait(reason, message) => findings.waits = Some((reason, message)),
             // The change brings us back with what was written.
-            Next::Adopt => finalizers::add(&self.api(raw), raw, FINALIZER).await?,
+            Next::Adopt => {
+                finalizers::add(&self.api(raw), raw, FINALIZER).await?;
+            }
             Next::Stand { network } => {
                 let attached = self.network.attach(&id, &network).await;
                 let attached = attached.map_err(on_network("attach", raw))?;

@@ -92,7 +92,7 @@ fn arguments(user: &User) -> Vec<String> {
 
 /// A hash goes by a pipe: command lines are seen by everybody.
 fn set_password(user: &User, hash: &str, reaper: &Reaper, services: &Services) -> io::Result<()> {
-    let (reader, mut writer) = io::pipe()?;
+    let (output, mut writer) = io::pipe()?;
     // A locked account keeps its hash behind a mark that no password matches.
     let mark = if user.locked { "!" } else { "" };
     writeln!(writer, "{}:{mark}{hash}", user.name)?;
@@ -101,7 +101,7 @@ fn set_password(user: &User, hash: &str, reaper: &Reaper, services: &Services) -
     match reaper.run(
         command
             .arg("--encrypted")
-            .stdin(reader)
+            .stdin(output)
             .stdout(Stdio::null()),
     )? {
         0 => Ok(()),
