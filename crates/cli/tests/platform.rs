@@ -20,9 +20,9 @@ use std::{
 use butler_toolchain::Toolchain;
 
 const KUBECONFIG: &str = "/var/lib/butler/admin.conf";
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Goals on two cores, with everything in the cache.
-const UP: Duration = Duration::from_secs(60);
+const UP: Duration = Duration::from_mins(1);
 const DOWN: Duration = Duration::from_secs(10);
 
 fn butleradm(arguments: &[&str]) -> Output {

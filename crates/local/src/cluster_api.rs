@@ -54,7 +54,7 @@ const VARIABLES: [(&str, &str); 1] = [
 /// A certificate with what signed it, as PEM.
 struct Certificate {
     authority: String,
-    certificate: String,
+    leaf: String,
     key: String,
 }
 
@@ -138,7 +138,7 @@ impl Platform {
         Ok(match held {
             (Some(authority), Some(certificate), Some(key)) => Some(Certificate {
                 authority,
-                certificate,
+                leaf: certificate,
                 key,
             }),
             _ => None,
@@ -167,7 +167,7 @@ fn issue(provider: &Provider) -> Result<Certificate, rcgen::Error> {
     let leaf = leaf.signed_by(&leaf_key, &issuer)?;
     Ok(Certificate {
         authority: certificate.pem(),
-        certificate: leaf.pem(),
+        leaf: leaf.pem(),
         key: leaf_key.serialize_pem(),
     })
 }
@@ -195,7 +195,7 @@ fn prepare(
         },
         "stringData": {
             "ca.crt": certificate.authority,
-            "tls.crt": certificate.certificate,
+            "tls.crt": certificate.leaf,
             "tls.key": certificate.key,
         },
     }));
@@ -289,7 +289,7 @@ mod tests {
     fn prepared(documents: Vec<Value>) -> Vec<Value> {
         let certificate = Certificate {
             authority: "ca".to_owned(),
-            certificate: "crt".to_owned(),
+            leaf: "crt".to_owned(),
             key: "key".to_owned(),
         };
         prepare(documents, &PROVIDERS[0], "v1.13.6", &certificate)
@@ -347,7 +347,7 @@ mod tests {
     fn a_certificate_is_for_the_service_of_its_manager() {
         let issued = issue(&PROVIDERS[1]).unwrap();
         assert!(issued.authority.contains("BEGIN CERTIFICATE"));
-        assert_ne!(issued.authority, issued.certificate);
+        assert_ne!(issued.authority, issued.leaf);
         assert!(issued.key.contains("PRIVATE KEY"));
     }
 }

@@ -26,7 +26,7 @@ impl Platform {
     pub(crate) fn management_node(&self) -> Result<Node, Error> {
         let version = self.settings.kubernetes.parse();
         let version = version.map_err(Error::on("read the version of Kubernetes"))?;
-        let folder = |path: PathBuf| path.parent().unwrap_or(Path::new("/")).to_owned();
+        let folder = |path: PathBuf| path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
         let find = |name: &str, version| {
             let found = self.toolchain.binary(name, version);
             found.map(folder).map_err(Error::on(format!("find {name}")))
@@ -72,7 +72,7 @@ impl Platform {
     pub(crate) async fn make_cluster(&self, node: &Node) -> Result<((), String), Error> {
         let admin = node.root().join("etc/kubernetes/admin.conf");
         let marker = node.folder.join("initialised");
-        let mut said = "started again".to_owned();
+        let mut said = "started again";
         if !marker.exists() {
             let config = kubeadm::init(
                 &self.settings,
@@ -91,7 +91,7 @@ impl Platform {
             ];
             succeeded("run kubeadm init", node.run(&init))?;
             write(&marker, "").map_err(Error::on("note that kubeadm is done"))?;
-            said = "made by kubeadm".to_owned();
+            said = "made by kubeadm";
         }
         let kubeconfig = fs::read_to_string(&admin).map_err(Error::on("read the kubeconfig"))?;
         let target = self.paths.kubeconfig();
@@ -103,7 +103,7 @@ impl Platform {
                 .map_err(|error| error.to_string())
         })
         .await?;
-        Ok(((), said))
+        Ok(((), said.to_owned()))
     }
 
     pub(crate) async fn node_ready(&self) -> Result<((), String), Error> {

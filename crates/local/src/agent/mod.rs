@@ -102,14 +102,12 @@ fn lock(paths: &Paths) -> Result<File, Error> {
 /// The agent's process, if one runs.
 pub fn process(paths: &Paths) -> Option<u32> {
     let mut file = OpenOptions::new().read(true).open(lock_path(paths)).ok()?;
-    match file.try_lock_shared() {
-        Ok(()) => None,
-        Err(_) => {
-            let mut text = String::new();
-            file.read_to_string(&mut text).ok()?;
-            text.trim().parse().ok()
-        }
+    if file.try_lock_shared().is_ok() {
+        return None;
     }
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
 }
 
 /// Starts an agent of this program unless one runs.

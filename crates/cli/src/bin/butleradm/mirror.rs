@@ -10,7 +10,7 @@ use super::Failure;
 /// What to send where.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Address of the registry, such as https://registry.example.com/butler
+    /// Address of the registry, such as `https://registry.example.com/butler`
     #[arg(long)]
     to: String,
     /// File with one image a line; default: all images
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// Certificate authority of the registry, as PEM
     #[arg(long)]
     ca_file: Option<PathBuf>,
-    /// Name to sign in with; the password is read from BUTLER_REGISTRY_PASSWORD
+    /// Name to sign in with; the password is read from `BUTLER_REGISTRY_PASSWORD`
     #[arg(long)]
     username: Option<String>,
 }
@@ -49,13 +49,12 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, Failure> {
             Some(parse_list(&text).map_err(|error| Failure::new(&error, 2))?)
         }
     };
-    let folder = match args.from {
-        Some(folder) => folder,
-        None => {
-            let toolchain = Toolchain::locate().map_err(|error| Failure::new(&error, 1))?;
-            let cache = toolchain.folder();
-            cache.parent().unwrap_or(cache).join("images")
-        }
+    let folder = if let Some(folder) = args.from {
+        folder
+    } else {
+        let toolchain = Toolchain::locate().map_err(|error| Failure::new(&error, 1))?;
+        let cache = toolchain.folder();
+        cache.parent().unwrap_or(cache).join("images")
     };
     let layout = Layout::new(folder);
     let tell = |it: &butler_images::Sent| {
