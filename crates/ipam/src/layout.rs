@@ -276,10 +276,7 @@ fn without(spans: &[Span], holes: &[Span]) -> Vec<Span> {
 mod tests {
     use super::*;
 
-    #[expect(
-        clippy::unwrap_in_result,
-        reason = "a test fails where it stands"
-    )]
+    #[expect(clippy::unwrap_in_result, reason = "a test fails where it stands")]
     fn layout(pool: &str, reserved: &[&str], ranges: &[&str]) -> Result<Layout, LayoutError> {
         let reserved: Vec<Cidr> = reserved.iter().map(|text| text.parse().unwrap()).collect();
         let ranges: Vec<AddressRange> = ranges.iter().map(|text| text.parse().unwrap()).collect();

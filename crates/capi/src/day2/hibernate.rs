@@ -29,9 +29,8 @@ pub fn doze(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Doze {
     let control_plane = observed.control_plane.as_ref();
     match (spec.hibernation.wants_sleep(now), control_plane) {
         // Nothing was made yet: a cluster that is created asleep gets its store and its address, and no pods.
-        (true, None) => Doze::Asleep,
         (true, Some(_)) if machines > 0 => Doze::FallingAsleep,
-        (true, Some(_)) => Doze::Asleep,
+        (true, _) => Doze::Asleep,
         (false, Some(held)) if held.initialized && is_dozing(spec, observed, held) => Doze::Waking,
         (false, _) => Doze::Awake,
     }

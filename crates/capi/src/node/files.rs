@@ -48,10 +48,10 @@ pub(super) fn common(context: &Context<'_>) -> Vec<File> {
     ];
     files.extend(nodes.mirrors.iter().map(mirror));
     if let Some(proxy) = &nodes.proxy {
-        let content = format!("[Service]\n{}", environment(proxy));
+        let unit = format!("[Service]\n{}", environment(proxy));
         for service in ["containerd", "kubelet"] {
             let path = format!("/etc/systemd/system/{service}.service.d/http-proxy.conf");
-            files.push(File::new(path, content.clone()));
+            files.push(File::new(path, unit.clone()));
         }
     }
     files

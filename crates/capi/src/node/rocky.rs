@@ -1,7 +1,7 @@
 //! Rocky Linux 9: a template of the kubeadm bootstrap provider.
 //!
 //! Packages are installed in exactly the cluster's version, and only if the image does not already have them: an
-//! image with everything in it needs no repository. SELinux stays on.
+//! image with everything in it needs no repository. `SELinux` stays on.
 
 use super::{
     Context,

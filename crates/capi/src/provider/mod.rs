@@ -121,7 +121,7 @@ pub enum Infrastructure {
     Nutanix(Nutanix),
     /// Proxmox VE.
     Proxmox(Proxmox),
-    /// VMware vSphere.
+    /// `VMware` vSphere.
     Vsphere(Vsphere),
     /// Amazon Web Services.
     Aws(Aws),

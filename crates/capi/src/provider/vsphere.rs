@@ -1,4 +1,4 @@
-//! VMware vSphere: `VSphereCluster` and `VSphereMachineTemplate`.
+//! `VMware` vSphere: `VSphereCluster` and `VSphereMachineTemplate`.
 
 use serde_json::{Value, json};
 

@@ -117,14 +117,14 @@ impl Controller {
         let mut epoch = if let Some(epoch) = epoch {
             epoch
         } else {
-                // What the watches show decides whether there is anything to do at all: a restart reads nothing live.
-                let claims = self.claims_of(watched);
-                let (work, next) = self.decide(watched, &claims, now);
-                if work.idle(watched, &next, &claims, now) {
-                    self.measure(watched, &work);
-                    return Ok(work.wake);
-                }
-                self.begin(watched, now).await?
+            // What the watches show decides whether there is anything to do at all: a restart reads nothing live.
+            let claims = self.claims_of(watched);
+            let (work, next) = self.decide(watched, &claims, now);
+            if work.idle(watched, &next, &claims, now) {
+                self.measure(watched, &work);
+                return Ok(work.wake);
+            }
+            self.begin(watched, now).await?
         };
         let claims = epoch.merge(self.claims_of(watched));
         let (work, next) = self.decide(&epoch.pool, &claims, now);
