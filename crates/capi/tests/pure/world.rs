@@ -18,7 +18,7 @@ pub(crate) fn apply(observed: &mut Observed, plan: &Plan, now: Timestamp) {
         match object {
             Object::Namespace(_) => observed.namespace = Standing::Ours,
             Object::ControlPlane(object) => {
-                control_plane(observed, &object.spec.version, object.spec.replicas)
+                control_plane(observed, &object.spec.version, object.spec.replicas);
             }
             Object::Cluster(_) => {
                 observed.cluster.get_or_insert_with(ClusterState::default);

@@ -82,13 +82,13 @@ async fn until_served(server: &Server, wanted: usize, patience: Duration) {
     let deadline = tokio::time::Instant::now() + patience;
     loop {
         holders(server).await;
-        let served = served(server).await;
-        if served == wanted {
+        let count = served(server).await;
+        if count == wanted {
             return;
         }
         assert!(
             tokio::time::Instant::now() < deadline,
-            "waited {patience:?} for {wanted} claims with addresses; {served} have them"
+            "waited {patience:?} for {wanted} claims with addresses; {count} have them"
         );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -100,7 +100,7 @@ async fn a_thousand_claims_on_a_pool_of_a_thousand_addresses_are_all_served() {
     let _controllers = stage::run(server.client_for(&stage::controller_user()));
     pool(&server, 1000).await;
     claim_all(&server, (0..1000).map(|number| format!("c{number}")), 1).await;
-    until_served(&server, 1000, Duration::from_secs(120)).await;
+    until_served(&server, 1000, Duration::from_mins(2)).await;
     assert_eq!(holders(&server).await.len(), 1000);
 }
 
@@ -127,7 +127,7 @@ async fn storms_of_making_and_deleting_leave_nothing_behind() {
         deletes,
         claim_all(&server, (0..75).map(|number| format!("b{number}")), 2)
     );
-    until_served(&server, 150, Duration::from_secs(60)).await;
+    until_served(&server, 150, Duration::from_mins(1)).await;
     let all = DeleteParams::default();
     api.delete_collection(&all, &ListParams::default())
         .await
@@ -136,7 +136,7 @@ async fn storms_of_making_and_deleting_leave_nothing_behind() {
         &scene::pools(&server),
         "ten",
         "all addresses to be free",
-        Duration::from_secs(60),
+        Duration::from_mins(1),
         |pool| {
             pool.status
                 .as_ref()
@@ -168,7 +168,7 @@ async fn controllers_that_are_killed_between_any_two_requests_serve_everybody_on
     };
     tokio::select! {
         () = kills => {}
-        () = until_served(&server, 100, Duration::from_secs(120)) => {}
+        () = until_served(&server, 100, Duration::from_mins(2)) => {}
     }
     assert_eq!(holders(&server).await.len(), 200);
 }
@@ -180,7 +180,7 @@ async fn two_controllers_that_both_believe_they_are_alone_never_give_an_address_
     let _first = stage::run(server.client());
     let _second = stage::run(server.client());
     claim_all(&server, (0..200).map(|number| format!("c{number}")), 2).await;
-    until_served(&server, 200, Duration::from_secs(120)).await;
+    until_served(&server, 200, Duration::from_mins(2)).await;
     assert_eq!(holders(&server).await.len(), 400);
 }
 

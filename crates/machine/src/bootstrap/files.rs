@@ -113,7 +113,7 @@ pub(super) fn unpacked(data: &[u8]) -> Result<Vec<u8>, Error> {
     if !data.starts_with(&GZIP) {
         return Ok(data.to_vec());
     }
-    gunzip(data).ok_or(Error::Content {
+    gunzip(data).ok_or_else(|| Error::Content {
         at: "the top".to_owned(),
         encoding: "gzip of at most 64 MiB",
     })

@@ -78,12 +78,12 @@ fn parse(arguments: &[String]) -> Order {
         told,
     };
     match word.as_str() {
-        "daemon-reload" | "daemon-reexec" | "reset-failed" | "preset" => Order::Nothing,
-        "enable" | "unmask" if now => each(Verb::Start, Told::Silently),
-        "disable" | "mask" if now => each(Verb::Stop, Told::Silently),
-        "enable" | "disable" | "mask" | "unmask" => Order::Nothing,
         "start" => each(Verb::Start, Told::Silently),
         "stop" => each(Verb::Stop, Told::Silently),
+        "enable" | "unmask" if now => each(Verb::Start, Told::Silently),
+        "disable" | "mask" if now => each(Verb::Stop, Told::Silently),
+        "enable" | "disable" | "mask" | "unmask" | "daemon-reload" | "daemon-reexec"
+        | "reset-failed" | "preset" => Order::Nothing,
         "restart" | "reload-or-restart" | "try-restart" => each(Verb::Restart, Told::Silently),
         "is-active" => each(Verb::Query, Told::Word),
         "is-enabled" => each(Verb::Query, Told::Enabled),

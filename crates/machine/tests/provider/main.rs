@@ -135,7 +135,7 @@ async fn a_machine_that_fails_or_is_broken_or_dies_is_told_and_started_again() {
     play.change("w3", |seen| seen.held = Some(Held::Paused));
     stage::reason(&home, "w3", "Ready", "PausedOnPurpose").await;
     play.change("w3", |seen| {
-        (seen.pid, seen.held) = (None, Some(Held::Killed))
+        (seen.pid, seen.held) = (None, Some(Held::Killed));
     });
     let killed = stage::reason(&home, "w3", "Ready", "KilledOnPurpose").await;
     assert_eq!(
@@ -188,10 +188,11 @@ async fn paused_and_foreign_objects_are_left_alone_and_deletion_ends_in_order() 
     patch(&clusters, "sky", &json!({"spec": {"paused": false}})).await;
     wait_until_gone(&machines, "w1").await;
     wait_until_gone(&locals, "sky").await;
-    let held = play.held();
-    assert!(held.machines.is_empty() && held.attached.is_empty());
-    assert!(held.faults.is_empty(), "{:?}", held.faults);
-    drop(held);
+    {
+        let held = play.held();
+        assert!(held.machines.is_empty() && held.attached.is_empty());
+        assert!(held.faults.is_empty(), "{:?}", held.faults);
+    }
     let theirs: LocalCluster = home.get("theirs").await;
     assert!(
         theirs.status.is_none() && theirs.finalizers().is_empty(),

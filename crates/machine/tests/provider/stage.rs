@@ -164,7 +164,7 @@ impl Network for Play {
         held.given += 1;
         let next = Ipv4Addr::new(10, 40, 0, held.given);
         let attached = held.attached.entry(machine.clone());
-        let address = attached.or_insert((cluster.to_owned(), next)).1;
+        let address = attached.or_insert_with(|| (cluster.to_owned(), next)).1;
         Ok(Attachment {
             namespace: "/run/netns/x".into(),
             address: address.into(),
@@ -348,7 +348,7 @@ pub(crate) async fn reason(
 /// Says that the bootstrap data of a machine was carried out.
 pub(crate) fn succeed(play: &Play, hostname: &str) {
     play.change(hostname, |observed| {
-        observed.outcome = Some(Outcome::Succeeded)
+        observed.outcome = Some(Outcome::Succeeded);
     });
 }
 

@@ -17,7 +17,7 @@ use butler_machine::{
 use butler_toolchain::Toolchain;
 
 /// Generous: a busy host is slow, and a test that passes does not wait.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Machines need root. Says so and returns false where there is none.
 pub(crate) fn can_run() -> bool {
@@ -314,7 +314,7 @@ fn left_now(stage: &Stage, namespaces: &BTreeSet<String>) -> Vec<String> {
     let mut left = Vec::new();
     let folder = stage.machines.folder(&stage.id);
     if folder.path().exists() {
-        left.push(format!("the folder {:?}", folder.path()));
+        left.push(format!("the folder {}", folder.path().display()));
     }
     let cgroups = Cgroups::detect().unwrap().count(&stage.id);
     if cgroups > 0 {

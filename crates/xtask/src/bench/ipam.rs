@@ -214,8 +214,8 @@ async fn grants(finalizer: bool) -> Result<f64> {
                 .as_ref()
                 .is_some_and(|status| status.phase == Some(AllocationPhase::Allocated))
         };
-        let served = all.iter().filter(has).count();
-        if served == CLAIMS {
+        let count = all.iter().filter(has).count();
+        if count == CLAIMS {
             let mut addresses: Vec<String> = all
                 .into_iter()
                 .flat_map(|claim| claim.status.unwrap_or_default().addresses)
@@ -233,7 +233,7 @@ async fn grants(finalizer: bool) -> Result<f64> {
             return Ok(each);
         }
         if Instant::now() > deadline {
-            bail!("{served} of {CLAIMS} claims were served in two minutes");
+            bail!("{count} of {CLAIMS} claims were served in two minutes");
         }
     }
 }

@@ -106,13 +106,13 @@ pub(super) fn next(world: World<'_>) -> Next {
         Err(message) => return Next::Wait("NoImage", message),
     };
     let MachineShape { cpu, memory, .. } = &raw.spec.shape;
-    let (cpu_milli, memory_bytes) = match (quantity(cpu), quantity(memory)) {
-        (Some(cpu), Some(memory)) => (cpu.milli(), memory.ceil()),
-        _ => {
+    let (cpu_milli, memory_bytes) =
+        if let (Some(cpu), Some(memory)) = (quantity(cpu), quantity(memory)) {
+            (cpu.milli(), memory.ceil())
+        } else {
             let message = "spec.cpu or spec.memory is not a quantity, such as 2 or 4Gi".to_owned();
             return Next::Wait("InvalidSpec", message);
-        }
-    };
+        };
     Next::Start(Start {
         network,
         kubernetes,
@@ -179,7 +179,7 @@ mod tests {
         }
     }
 
-    fn machine(spec: Value) -> Machine {
+    fn machine(spec: &Value) -> Machine {
         serde_json::from_value(json!({"metadata": {"name": "w"}, "spec": spec})).unwrap()
     }
 
@@ -196,7 +196,7 @@ mod tests {
 
     fn bootstrapped() -> Machine {
         machine(
-            json!({"clusterName": "sky", "version": "v1.35.4", "bootstrap": {"dataSecretName": "data"}}),
+            &json!({"clusterName": "sky", "version": "v1.35.4", "bootstrap": {"dataSecretName": "data"}}),
         )
     }
 
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn every_gate_of_the_contract_is_passed_in_order() {
         let (ours, fresh) = (raw(&[FINALIZER]), raw(&[]));
-        let (full, bare) = (bootstrapped(), machine(json!({"clusterName": "sky"})));
+        let (full, bare) = (bootstrapped(), machine(&json!({"clusterName": "sky"})));
         let (ready, unready) = (cluster(true), cluster(false));
         let uid = Some("uid");
         let rows = [
@@ -295,7 +295,7 @@ mod tests {
                 image: asked.map(str::to_owned),
                 ..MachineShape::default()
             };
-            image(&shape, &machine(json!({"version": version})), &settings)
+            image(&shape, &machine(&json!({"version": version})), &settings)
         };
         assert_eq!(of(Some("v1.34.4"), Some("v1.35.4")), Ok("/34".into()));
         assert_eq!(of(None, Some("v1.35.4")), Ok("/35".into()));

@@ -173,7 +173,7 @@ fn complaints(output: &str) -> Vec<String> {
         let line = line.trim_start();
         line.starts_with("error")
             || line.starts_with("[ERROR")
-            || line.starts_with("W") && line.contains("join")
+            || line.starts_with('W') && line.contains("join")
     };
     let lines: Vec<_> = output.lines().filter(complains).collect();
     let last = lines.len().saturating_sub(TOLD);

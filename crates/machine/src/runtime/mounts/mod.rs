@@ -84,15 +84,14 @@ pub(crate) fn plan(spec: &MachineSpec, folder: &Folder, facts: &Facts) -> Vec<Ac
         actions.extend(shared(name, folder, at(name)));
     }
     for (name, link) in &facts.top {
-        match link {
-            Some(target) => actions.push(Action::Link {
+        if let Some(target) = link {
+            actions.push(Action::Link {
                 path: at(name),
                 target: target.clone(),
-            }),
-            None => {
-                actions.push(Action::Folder(at(name)));
-                actions.push(read_only(&Path::new("/").join(name), &at(name)));
-            }
+            });
+        } else {
+            actions.push(Action::Folder(at(name)));
+            actions.push(read_only(&Path::new("/").join(name), &at(name)));
         }
     }
     actions.push(bind(&folder.state(), &at("var/lib/butler")));
