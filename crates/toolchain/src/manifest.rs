@@ -351,6 +351,7 @@ mod tests {
                 "kube-controller-manager",
                 "kubectl",
                 "kube-scheduler",
+                "kubelet",
                 "kubeadm",
                 "kube-apiserver",
                 "kube-controller-manager",
@@ -358,7 +359,13 @@ mod tests {
                 "etcd",
                 "cluster-api-manager",
                 "clusterctl",
-                "cluster-api-manifests"
+                "cluster-api-manifests",
+                "registry",
+                "containerd",
+                "containerd-shim-runc-v2",
+                "ctr",
+                "proxy-server",
+                "proxy-agent"
             ]
         );
     }
