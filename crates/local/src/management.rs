@@ -79,14 +79,14 @@ impl Platform {
                 &self.pinned("etcd"),
                 &self.pinned("coredns"),
             );
-            write(&node.root().join("root/kubeadm.yaml"), &config)
+            write(&node.root().join("etc/kubeadm.yaml"), &config)
                 .map_err(Error::on("write kubeadm's configuration"))?;
             write(&node.folder.join("initialising"), "")
                 .map_err(Error::on("note that kubeadm begins"))?;
             let init = [
                 "kubeadm",
                 "init",
-                "--config=/root/kubeadm.yaml",
+                "--config=/etc/kubeadm.yaml",
                 "--skip-phases=preflight",
             ];
             succeeded("run kubeadm init", node.run(&init))?;

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, fmt::Debug};
 
+use k8s_openapi::NamespaceResourceScope;
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
@@ -49,6 +50,15 @@ impl Applier {
     /// The client that writes.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// The objects of a kind in the namespace of one of them.
+    pub fn beside<K>(&self, object: &K) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        let namespace = object.namespace().unwrap_or_default();
+        Api::namespaced(self.client.clone(), &namespace)
     }
 
     /// Applies the planned object unless the live one, as watched, already has all of it.

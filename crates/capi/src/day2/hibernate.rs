@@ -28,8 +28,8 @@ pub fn doze(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Doze {
     let machines = observed.machines.len();
     let control_plane = observed.control_plane.as_ref();
     match (spec.hibernation.wants_sleep(now), control_plane) {
-        // Nothing was made yet: a cluster that is created asleep gets its store and its address, and no pods.
         (true, Some(_)) if machines > 0 => Doze::FallingAsleep,
+        // Also where nothing was made yet: what is created asleep gets its store and its address, and no pods.
         (true, _) => Doze::Asleep,
         (false, Some(held)) if held.initialized && is_dozing(spec, observed, held) => Doze::Waking,
         (false, _) => Doze::Awake,

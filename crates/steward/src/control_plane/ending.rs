@@ -89,7 +89,7 @@ impl Controller {
     }
 
     async fn release(&self, raw: &TenantControlPlane) -> Result<Wake, Error> {
-        finalizers::remove(&self.api(raw), raw, names::FINALIZER).await?;
+        finalizers::remove(&self.applier.beside(raw), raw, names::FINALIZER).await?;
         Ok(Wake::OnChange)
     }
 

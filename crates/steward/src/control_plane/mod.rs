@@ -37,7 +37,7 @@ use certificates::{Certificates, Known};
 pub use error::Error;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Client, Resource, ResourceExt};
 use progress::Progress;
 use report::Facts;
 use tenants::Tenants;
@@ -119,11 +119,6 @@ impl Controller {
             settings,
             tenants: Tenants::default(),
         }
-    }
-
-    fn api(&self, raw: &TenantControlPlane) -> Api<TenantControlPlane> {
-        let namespace = raw.namespace().unwrap_or_default();
-        Api::namespaced(self.applier.client().clone(), &namespace)
     }
 
     fn deployment(&self, spec: &ControlPlane) -> Option<Arc<Deployment>> {
@@ -330,7 +325,7 @@ impl Reconciler for Controller {
             return Ok(Wake::OnChange);
         }
         if !finalizers::has(&*raw, names::FINALIZER) {
-            finalizers::add(&self.api(&raw), &*raw, names::FINALIZER).await?;
+            finalizers::add(&self.applier.beside(&*raw), &*raw, names::FINALIZER).await?;
         }
         let mut progress = Progress::default();
         let held = raw.status.clone().unwrap_or_default();

@@ -196,7 +196,8 @@ impl Controller {
         };
         let name = raw.name_any();
         let patched = self
-            .api(raw)
+            .applier
+            .beside(raw)
             .patch(&name, &params, &Patch::Merge(&patch))
             .await;
         patched.map_err(ApiError::of(
@@ -214,7 +215,7 @@ impl Controller {
         }
         let tenant = self.read_tenant(raw).await?;
         let Some(tenant) = tenant.filter(|tenant| is_ours(tenant, raw)) else {
-            finalizers::remove(&self.api(raw), raw, FINALIZER).await?;
+            finalizers::remove(&self.applier.beside(raw), raw, FINALIZER).await?;
             return Ok(Wake::OnChange);
         };
         if tenant.metadata.deletion_timestamp.is_none() {
@@ -266,11 +267,6 @@ impl Controller {
         status::report(&self.applier, raw, raw.status.as_ref(), &next).await?;
         Ok(())
     }
-
-    fn api(&self, raw: &StewardControlPlane) -> Api<StewardControlPlane> {
-        let namespace = raw.namespace().unwrap_or_default();
-        Api::namespaced(self.applier.client().clone(), &namespace)
-    }
 }
 
 impl Reconciler for Controller {
@@ -303,7 +299,7 @@ impl Reconciler for Controller {
         };
         if !finalizers::has(&*raw, FINALIZER) {
             // The change brings us back with what was written.
-            finalizers::add(&self.api(&raw), &*raw, FINALIZER).await?;
+            finalizers::add(&self.applier.beside(&*raw), &*raw, FINALIZER).await?;
             return Ok(Wake::OnChange);
         }
         let tenant = self.tenant(&raw).await?;

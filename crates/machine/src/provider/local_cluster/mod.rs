@@ -14,7 +14,7 @@ use butler_runtime::{
     watch::Change,
 };
 use futures::{Stream, StreamExt, future, stream};
-use kube::{Api, Client, ResourceExt, runtime::reflector::ObjectRef};
+use kube::{Client, ResourceExt, runtime::reflector::ObjectRef};
 
 use super::{
     ClusterNetwork, Error, FIELD_MANAGER, FINALIZER, Feeds, Network, Trouble,
@@ -85,7 +85,7 @@ impl Controller {
         };
         if !finalizers::has(raw, FINALIZER) {
             // The change brings us back with what was written.
-            finalizers::add(&self.api(raw), raw, FINALIZER).await?;
+            finalizers::add(&self.applier.beside(raw), raw, FINALIZER).await?;
             let message = "the network is about to be made";
             return Ok(Some(("Starting", message.to_owned())));
         }
@@ -119,7 +119,7 @@ impl Controller {
             status::report(&self.applier, raw, raw.status.as_ref(), &next).await?;
             return Err(error);
         }
-        finalizers::remove(&self.api(raw), raw, FINALIZER).await?;
+        finalizers::remove(&self.applier.beside(raw), raw, FINALIZER).await?;
         Ok(Wake::OnChange)
     }
 
@@ -141,11 +141,6 @@ impl Controller {
             .collect();
         names.sort();
         names
-    }
-
-    fn api(&self, raw: &LocalCluster) -> Api<LocalCluster> {
-        let namespace = raw.namespace().unwrap_or_default();
-        Api::namespaced(self.applier.client().clone(), &namespace)
     }
 }
 

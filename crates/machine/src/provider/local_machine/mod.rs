@@ -130,7 +130,7 @@ impl Controller {
             Next::Wait(reason, message) => findings.waits = Some((reason, message)),
             // The change brings us back with what was written.
             Next::Adopt => {
-                finalizers::add(&self.api(raw), raw, FINALIZER).await?;
+                finalizers::add(&self.applier.beside(raw), raw, FINALIZER).await?;
             }
             Next::Stand { network } => {
                 let attached = self.network.attach(&id, &network).await;
@@ -268,7 +268,8 @@ impl Controller {
         };
         let name = raw.name_any();
         let patched = self
-            .api(raw)
+            .applier
+            .beside(raw)
             .patch(&name, &params, &Patch::Merge(&patch))
             .await;
         patched.map_err(ApiError::of("write the id of", "LocalMachine", &name))?;
@@ -299,7 +300,7 @@ impl Controller {
             self.report(raw, &findings).await?;
             return Err(error);
         }
-        finalizers::remove(&self.api(raw), raw, FINALIZER).await?;
+        finalizers::remove(&self.applier.beside(raw), raw, FINALIZER).await?;
         Ok(Wake::OnChange)
     }
 
@@ -328,11 +329,6 @@ impl Controller {
             message,
         };
         self.events.tell(raw, &note).await;
-    }
-
-    fn api(&self, raw: &LocalMachine) -> Api<LocalMachine> {
-        let namespace = raw.namespace().unwrap_or_default();
-        Api::namespaced(self.applier.client().clone(), &namespace)
     }
 }
 
