@@ -12,6 +12,7 @@ pub mod provider_config;
 pub mod rbac;
 pub mod slim;
 pub mod team;
+pub mod tenant_cluster;
 
 use std::{sync::Arc, time::Duration};
 
@@ -162,6 +163,7 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
     let addresses = addresses(&client, &feeds, &surroundings, &shutdown);
     tokio::join!(
         addresses,
+        tenant_cluster::run(&client, &feeds, &surroundings, &shutdown),
         controller::run(
             configs,
             &feeds.configs,

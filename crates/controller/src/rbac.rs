@@ -3,6 +3,7 @@
 //! Written beside the code that needs them, so a new write comes with its permission.
 
 use butler_api::names::SYSTEM_NAMESPACE;
+use butler_capi::core::{BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE};
 use butler_runtime::rbac::{Manifest, OWN, RBAC, READ, WRITE, cluster_role, process, rule};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
@@ -11,6 +12,28 @@ use crate::{LEASE, MANAGER, team};
 const BUTLER: &str = "butler.butlerlabs.dev";
 const CLUSTER_API: &str = "cluster.x-k8s.io";
 const CLUSTER_API_IPAM: &str = "ipam.cluster.x-k8s.io";
+
+/// Of every provider: clusters, and what machines are made from.
+const INFRASTRUCTURE_KINDS: [&str; 18] = [
+    "awsclusters",
+    "awsmachinetemplates",
+    "azureclusters",
+    "azuremachinetemplates",
+    "gcpclusters",
+    "gcpmachinetemplates",
+    "harvesterclusters",
+    "harvestermachinetemplates",
+    "kubevirtclusters",
+    "kubevirtmachinetemplates",
+    "localclusters",
+    "localmachinetemplates",
+    "nutanixclusters",
+    "nutanixmachinetemplates",
+    "proxmoxclusters",
+    "proxmoxmachinetemplates",
+    "vsphereclusters",
+    "vspheremachinetemplates",
+];
 
 /// File names and what they hold.
 pub fn files() -> Vec<(&'static str, Vec<Manifest>)> {
@@ -35,11 +58,19 @@ fn controller() -> Vec<PolicyRule> {
         ),
         rule(
             &[BUTLER],
-            &["butlerconfigs/status", "teams/status"],
+            &[
+                "butlerconfigs/status",
+                "teams/status",
+                "tenantclusters/status",
+            ],
             &["patch"],
         ),
         // Finalizers.
-        rule(&[BUTLER], &["teams", "networkpools"], &["patch"]),
+        rule(
+            &[BUTLER],
+            &["teams", "tenantclusters", "networkpools"],
+            &["patch"],
+        ),
         rule(&[BUTLER], &["networkpools", "providerconfigs"], &READ),
         rule(&[BUTLER], &["ipallocations"], &OWN),
         rule(
@@ -53,7 +84,18 @@ fn controller() -> Vec<PolicyRule> {
         ),
         // Addresses that the platform itself uses.
         rule(&[""], &["services", "nodes"], &READ),
-        rule(&[CLUSTER_API], &["machines", "clusters"], &READ),
+        rule(&[CLUSTER_API], &["machines"], &READ),
+        // What tenant clusters are made of.
+        rule(
+            &[CLUSTER_API],
+            &["clusters", "machinedeployments", "machinehealthchecks"],
+            &OWN,
+        ),
+        rule(&[CONTROL_PLANE], &["stewardcontrolplanes"], &OWN),
+        rule(&[BOOTSTRAP], &["kubeadmconfigtemplates"], &OWN),
+        rule(&[INFRASTRUCTURE], &INFRASTRUCTURE_KINDS, &OWN),
+        // Credentials and bootstrap data in tenant namespaces, which are made and named as clusters come.
+        rule(&[""], &["secrets"], &OWN),
         // Cluster API's contract for providers of addresses.
         rule(&[CLUSTER_API_IPAM], &["ipaddresses"], &OWN),
         rule(

@@ -1,0 +1,129 @@
+//! Carrying out a plan: whole objects by server-side apply, and nothing sent that stands already.
+
+use std::collections::BTreeMap;
+
+use butler_capi::{Object, ObjectId, core::INFRASTRUCTURE, provider::Kinds};
+use butler_runtime::{
+    drift,
+    error::{ApiError, is_not_found},
+};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions},
+    core::{ApiResource, GroupVersionKind},
+};
+use serde_json::Value;
+
+use super::observe;
+use crate::MANAGER;
+
+/// Objects as they stand, by what they are.
+pub(super) type Standing = BTreeMap<ObjectId, Value>;
+
+/// Kinds that a deletion waits for.
+pub(super) const WAITED_FOR: [(&str, &str); 4] = [
+    (
+        "controlplane.cluster.x-k8s.io/v1alpha1",
+        "StewardControlPlane",
+    ),
+    ("cluster.x-k8s.io/v1beta2", "Cluster"),
+    ("cluster.x-k8s.io/v1beta2", "MachineDeployment"),
+    ("cluster.x-k8s.io/v1beta2", "Machine"),
+];
+
+/// One tenant namespace, read and written.
+pub(super) struct Place<'a> {
+    pub(super) client: &'a Client,
+    pub(super) namespace: &'a str,
+}
+
+impl Place<'_> {
+    /// Sends an object unless all of it stands.
+    pub(super) async fn apply(
+        &self,
+        object: &Object,
+        live: Option<&Value>,
+    ) -> Result<(), ApiError> {
+        let (id, mut body) = (object.id(), object.to_value());
+        drift::stamp(&mut body);
+        let because = match live {
+            None => String::new(),
+            Some(live) => match drift::difference(&body, live) {
+                None => return Ok(()),
+                Some(path) => path,
+            },
+        };
+        let parameters = PatchParams::apply(MANAGER).force();
+        let sent = self.api(&id.api_version, &id.kind);
+        sent.patch(&id.name, &parameters, &Patch::Apply(&body))
+            .await
+            .map_err(ApiError::of("apply", &id.kind, &id.name))?;
+        tracing::info!(kind = id.kind, name = id.name, because, "applied");
+        Ok(())
+    }
+
+    /// Deletes exactly the object that was seen.
+    pub(super) async fn delete(&self, id: &ObjectId, live: Option<&Value>) -> Result<(), ApiError> {
+        let uid = live.and_then(|live| live["metadata"]["uid"].as_str());
+        let parameters = DeleteParams {
+            preconditions: uid.map(|uid| Preconditions {
+                uid: Some(uid.to_owned()),
+                resource_version: None,
+            }),
+            ..DeleteParams::background()
+        };
+        let api = self.api(&id.api_version, &id.kind);
+        match api.delete(&id.name, &parameters).await {
+            Err(error) if !is_not_found(&error) => {
+                Err(ApiError::of("delete", &id.kind, &id.name)(error))
+            }
+            Ok(_) | Err(_) => {
+                tracing::info!(kind = id.kind, name = id.name, "deleted");
+                Ok(())
+            }
+        }
+    }
+
+    /// Objects of a provider's kinds, which are not watched: there are too many providers.
+    pub(super) async fn infrastructure(&self, kinds: Kinds) -> Result<Vec<Value>, ApiError> {
+        let version = format!("{INFRASTRUCTURE}/{}", kinds.version);
+        let mut found = self.list(&version, kinds.cluster).await?;
+        found.extend(self.list(&version, kinds.template).await?);
+        Ok(found)
+    }
+
+    /// Everything of a kind that is here now. A kind that nobody installed has no objects.
+    pub(super) async fn list(&self, api_version: &str, kind: &str) -> Result<Vec<Value>, ApiError> {
+        let api = self.api(api_version, kind);
+        let listed = match api.list(&ListParams::default()).await {
+            Err(error) if is_not_found(&error) => return Ok(Vec::new()),
+            listed => listed.map_err(ApiError::of("list", kind, self.namespace))?,
+        };
+        let described = listed.items.into_iter().map(|mut object| {
+            object.metadata.managed_fields = None;
+            let mut value = serde_json::to_value(object).unwrap_or_default();
+            value["apiVersion"] = api_version.into();
+            value["kind"] = kind.into();
+            value
+        });
+        Ok(described.collect())
+    }
+
+    fn api(&self, api_version: &str, kind: &str) -> Api<DynamicObject> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        if kind == "Namespace" {
+            Api::all_with(self.client.clone(), &resource)
+        } else {
+            Api::namespaced_with(self.client.clone(), self.namespace, &resource)
+        }
+    }
+}
+
+/// By what they are.
+pub(super) fn index(objects: Vec<Value>) -> Standing {
+    let named = objects
+        .into_iter()
+        .map(|object| (observe::id(&object), object));
+    named.collect()
+}

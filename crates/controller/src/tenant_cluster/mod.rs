@@ -1,0 +1,375 @@
+//! `TenantCluster`: from a spec to a cluster on Cluster API, and back to nothing.
+//!
+//! What has to be done is decided by `butler-capi`, which knows no client. Here the world is read into plain data,
+//! the plan is carried out, and what was found is reported.
+
+mod carry_out;
+mod live;
+mod observe;
+mod report;
+
+use std::sync::Arc;
+
+use butler_api::{
+    butler::{
+        ProviderConfig, TenantCluster, butler_config::ButlerConfigSpec, tenant_cluster::Phase,
+    },
+    names,
+};
+use butler_capi::{
+    Observed, Plan, Raw, TenantSpec,
+    observe::{Addons, Inputs, Standing as NamespaceStanding},
+    plan,
+    plan::Step,
+    validate,
+};
+use butler_runtime::{
+    apply::Applier,
+    clock::SharedClock,
+    controller::{self, Bounds, Reconciler, Wake},
+    error::{ApiError, Category, Classify},
+    finalizers, status,
+    watch::Feed,
+};
+use carry_out::{Place, Standing, WAITED_FOR, index};
+use futures::{Stream, StreamExt as _, future, stream};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::ListParams,
+    runtime::{reflector::ObjectRef, watcher},
+};
+use live::Children;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::{Feeds, MANAGER, Surroundings, namespaces};
+
+/// Keeps a cluster until nothing of it is left.
+pub const FINALIZER: &str = "butler.butlerlabs.dev/tenantcluster";
+/// The provider of clusters that name none, where the platform names none either.
+const DEFAULT_PROVIDER: &str = "default";
+
+/// Runs until `shutdown` is cancelled. Nothing is decided before everything that clusters are made of is known.
+pub(crate) async fn run(
+    client: &Client,
+    feeds: &Arc<Feeds>,
+    surroundings: &Surroundings,
+    shutdown: &CancellationToken,
+) {
+    let clusters: Feed<TenantCluster> =
+        Feed::start(Api::all(client.clone()), watcher::Config::default());
+    let children = Children::start(client);
+    tokio::select! {
+        () = shutdown.cancelled() => return,
+        ((), ()) = future::join(clusters.ready(), children.ready()) => {}
+    }
+    let triggers = triggers(feeds, &children, &clusters);
+    let reconciler = Controller {
+        feeds: Arc::clone(feeds),
+        children,
+        applier: Applier::new(client.clone(), MANAGER),
+        clock: Arc::clone(&surroundings.clock),
+    };
+    let bounds = Bounds {
+        concurrency: 32,
+        ..Bounds::default()
+    };
+    controller::run(
+        reconciler,
+        &clusters,
+        triggers,
+        bounds,
+        surroundings.reconciles.clone(),
+        shutdown.clone(),
+    )
+    .await;
+}
+
+/// Clusters to look at because something they are made of or from changed.
+fn triggers(
+    feeds: &Feeds,
+    children: &Children,
+    clusters: &Feed<TenantCluster>,
+) -> impl Stream<Item = ObjectRef<TenantCluster>> + Send + use<> {
+    // The tenant namespace names its cluster; it goes last, and its going is a change of its own.
+    let spaces = feeds.namespaces.store();
+    let of_children = children.changes().filter_map(move |namespace| {
+        let found = spaces.get(&ObjectRef::new(&namespace));
+        future::ready(found.and_then(|namespace| source(&namespace)))
+    });
+    let of_namespaces = feeds
+        .namespaces
+        .subscribe()
+        .filter_map(|change| future::ready(source(change.object())));
+    // A provider or the platform's defaults are behind every cluster.
+    let store = clusters.store();
+    let changes = stream::select(
+        feeds.providers.subscribe().map(|_| ()),
+        feeds.configs.subscribe().map(|_| ()),
+    );
+    let of_all = changes.flat_map(move |()| {
+        let all = store.state();
+        stream::iter(
+            all.into_iter()
+                .map(|cluster| ObjectRef::from_obj(&*cluster)),
+        )
+    });
+    stream::select(of_all, stream::select(of_children, of_namespaces))
+}
+
+/// The cluster that a tenant namespace was made for.
+fn source(namespace: &Namespace) -> Option<ObjectRef<TenantCluster>> {
+    let label = |key: &str| namespace.labels().get(key);
+    let name = label(names::SOURCE_NAME).or_else(|| label(names::TENANT))?;
+    Some(ObjectRef::new(name).within(label(names::SOURCE_NAMESPACE)?))
+}
+
+/// Reconciles tenant clusters.
+struct Controller {
+    feeds: Arc<Feeds>,
+    children: Arc<Children>,
+    applier: Applier,
+    clock: SharedClock,
+}
+
+/// Why a pass failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The API server refused or did not answer.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+}
+
+impl Classify for Error {
+    fn category(&self) -> Category {
+        match self {
+            Self::Api(error) => error.category(),
+        }
+    }
+}
+
+impl Reconciler for Controller {
+    type Object = TenantCluster;
+    type Error = Error;
+    const NAME: &'static str = "tenantcluster";
+
+    async fn reconcile(&self, raw: Arc<TenantCluster>) -> Result<Wake, Error> {
+        let deleting = raw.metadata.deletion_timestamp.is_some();
+        if !finalizers::has(&*raw, FINALIZER) {
+            if deleting {
+                return Ok(Wake::OnChange);
+            }
+            finalizers::add(&self.applier.beside(&*raw), &*raw, FINALIZER).await?;
+        }
+        let spec = match self.validate(&raw) {
+            Ok(spec) => spec,
+            // Nothing was ever made of it.
+            Err(_) if deleting && !self.has_namespace(&raw).await? => {
+                finalizers::remove(&self.applier.beside(&*raw), &*raw, FINALIZER).await?;
+                return Ok(Wake::OnChange);
+            }
+            Err((reason, message)) => {
+                let next = report::refused(&raw, reason, message, self.clock.now());
+                status::report(&self.applier, &*raw, raw.status.as_ref(), &next).await?;
+                return Ok(Wake::OnChange);
+            }
+        };
+        let namespace = spec.identity.tenant_namespace();
+        let place = Place {
+            client: self.applier.client(),
+            namespace: &namespace,
+        };
+        let now = self.clock.now();
+        let (observed, standing) = self.observe(&raw, &spec, &place).await?;
+        let plan = plan(&spec, &observed, now);
+        carry_out(&place, &plan, &standing).await?;
+        if plan.deletion == Some(Step::Done) {
+            finalizers::remove(&self.applier.beside(&*raw), &*raw, FINALIZER).await?;
+            return Ok(Wake::OnChange);
+        }
+        let next = report::status(&raw, &spec, &observed, &plan, now);
+        status::report(&self.applier, &*raw, raw.status.as_ref(), &next).await?;
+        Ok(wake(&plan, now))
+    }
+}
+
+/// Objects in their order, then what is no longer wanted.
+async fn carry_out(place: &Place<'_>, plan: &Plan, standing: &Standing) -> Result<(), Error> {
+    for object in &plan.objects {
+        place.apply(object, standing.get(&object.id())).await?;
+    }
+    for id in &plan.changes.delete {
+        place.delete(id, standing.get(id)).await?;
+    }
+    Ok(())
+}
+
+fn wake(plan: &Plan, now: Timestamp) -> Wake {
+    plan.wake.map_or(Wake::OnChange, |at| {
+        Wake::After(at.duration_since(now).unsigned_abs())
+    })
+}
+
+impl Controller {
+    /// The spec as values; else a word and a sentence about what is wrong.
+    fn validate(&self, raw: &TenantCluster) -> Result<TenantSpec, (&'static str, String)> {
+        let config = self.feeds.configs.get(None, names::BUTLER_CONFIG);
+        let platform = config.map_or_else(ButlerConfigSpec::default, |config| config.spec.clone());
+        let provider = match self.provider(raw, &platform) {
+            // Cluster API knows what it made and where; how more of it would be made is of no interest any more.
+            Err(_) if raw.metadata.deletion_timestamp.is_some() => Arc::new(no_provider()),
+            found => found?,
+        };
+        let raw = Raw {
+            cluster: raw,
+            provider: &provider,
+            platform: &platform,
+        };
+        validate(&raw).map_err(|invalid| ("Invalid", invalid.to_string()))
+    }
+
+    fn provider(
+        &self,
+        raw: &TenantCluster,
+        platform: &ButlerConfigSpec,
+    ) -> Result<Arc<ProviderConfig>, (&'static str, String)> {
+        let asked = raw.spec.provider_config_ref.as_ref();
+        let default = platform.default_provider_config_ref.as_ref();
+        let name = asked.map(|asked| asked.name.as_str());
+        let name = name.or_else(|| default.map(|default| default.name.as_str()));
+        let name = name.unwrap_or(DEFAULT_PROVIDER);
+        let namespace = asked.and_then(|asked| asked.namespace.as_deref());
+        let namespace = namespace.unwrap_or(names::SYSTEM_NAMESPACE);
+        self.feeds
+            .providers
+            .get(Some(namespace), name)
+            .ok_or_else(|| {
+                let message = format!(
+                    "there is no ProviderConfig {namespace}/{name}; make it, or name another in spec.providerConfigRef"
+                );
+                ("ProviderNotFound", message)
+            })
+    }
+
+    /// Whether there is a tenant namespace, whatever the spec says.
+    async fn has_namespace(&self, raw: &TenantCluster) -> Result<bool, Error> {
+        let api: Api<Namespace> = Api::all(self.applier.client().clone());
+        let uid = raw.uid().unwrap_or_default();
+        let ours = ListParams::default().labels(&format!("{}={uid}", names::OWNER_UID));
+        let found = api.list_metadata(&ours).await;
+        let found = found.map_err(ApiError::of("list", "Namespaces of", &raw.name_any()))?;
+        Ok(!found.items.is_empty())
+    }
+
+    /// From the watches. What goes is judged by what is there now: a watch can be behind, and what was deleted too
+    /// early is not seen again.
+    async fn observe(
+        &self,
+        raw: &TenantCluster,
+        spec: &TenantSpec,
+        place: &Place<'_>,
+    ) -> Result<(Observed, Standing), Error> {
+        let uid = &spec.identity.uid;
+        let deletion = raw.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+        let (mut objects, machines, namespace) = if deletion.is_some() {
+            let mut objects = Vec::new();
+            for (version, kind) in WAITED_FOR {
+                objects.extend(place.list(version, kind).await?);
+            }
+            let (machines, objects) = objects
+                .into_iter()
+                .partition::<Vec<Value>, _>(|object| object["kind"] == "Machine");
+            let api: Api<Namespace> = Api::all(place.client.clone());
+            let namespace = api.get_opt(place.namespace).await;
+            let namespace = namespace.map_err(ApiError::of("get", "Namespace", place.namespace))?;
+            (objects, machines, namespace.map(Arc::new))
+        } else {
+            let machines = live::all_in(&self.children.machines, place.namespace);
+            let machines = machines.iter().map(|packed| json!(packed.unpack()));
+            (
+                self.children.objects(place.namespace),
+                machines.collect(),
+                self.feeds.namespaces.get(None, place.namespace),
+            )
+        };
+        objects.extend(place.infrastructure(spec.infrastructure.kinds()).await?);
+        objects.retain(|object| observe::is_of(object, uid));
+        let find = |kind: &str| objects.iter().find(|object| object["kind"] == kind);
+        let control_plane = find("StewardControlPlane").and_then(observe::control_plane);
+        let cluster = find("Cluster").map(observe::cluster);
+        let mut observed = Observed {
+            deletion,
+            phase: raw.status.as_ref().and_then(|status| status.phase),
+            retry: false,
+            namespace: standing_of(namespace.as_deref(), uid),
+            control_plane,
+            cluster,
+            pools: observe::pools(objects.iter()),
+            machines: machines.iter().map(observe::machine).collect(),
+            objects: objects
+                .iter()
+                .map(|object| (observe::id(object), observe::hash(object)))
+                .collect(),
+            addons: Addons::Waiting,
+            failure: None,
+            inputs: Inputs::default(),
+        };
+        observed.addons = addons(raw, &observed);
+        let mut standing = index(objects);
+        if let Some(namespace) = namespace {
+            let mut value = json!(*namespace);
+            value["apiVersion"] = "v1".into();
+            value["kind"] = "Namespace".into();
+            standing.insert(observe::id(&value), value);
+        }
+        Ok((observed, standing))
+    }
+}
+
+/// Stands in for a provider that is gone.
+fn no_provider() -> ProviderConfig {
+    let spec = serde_json::from_value(json!({"provider": "local"}));
+    ProviderConfig::new("none", spec.expect("a provider needs nothing but its kind"))
+}
+
+fn standing_of(namespace: Option<&Namespace>, uid: &str) -> NamespaceStanding {
+    match namespaces::Standing::of(namespace, uid) {
+        namespaces::Standing::Missing => NamespaceStanding::Missing,
+        namespaces::Standing::Ours(_) => NamespaceStanding::Ours,
+        namespaces::Standing::Ending => NamespaceStanding::Ending,
+        namespaces::Standing::Foreign => NamespaceStanding::Foreign,
+    }
+}
+
+/// How far the addons are. Until they have an engine of their own, what can be seen of them is the pod network: no
+/// Node is ready without one.
+fn addons(raw: &TenantCluster, observed: &Observed) -> Addons {
+    if observed.deletion.is_some() {
+        return Addons::Removed;
+    }
+    let serves = observed
+        .control_plane
+        .as_ref()
+        .is_some_and(|held| held.initialized);
+    if !serves {
+        return Addons::Waiting;
+    }
+    let asked = json!(raw.spec.addons);
+    let asked: Vec<&str> = asked
+        .as_object()
+        .map(|asked| asked.keys().map(String::as_str).collect())
+        .unwrap_or_default();
+    let ready: u32 = observed.pools.values().map(|pool| pool.ready).sum();
+    let wanted: u32 = observed.pools.values().map(|pool| pool.wanted).sum();
+    if ready < wanted && raw.status.as_ref().and_then(|status| status.phase) != Some(Phase::Ready) {
+        let message = format!("waits for the pod network: {ready} of {wanted} Nodes are ready");
+        return Addons::Installing(message);
+    }
+    if asked.is_empty() {
+        Addons::Installed
+    } else {
+        Addons::Installing(format!("waits for {}", asked.join(", ")))
+    }
+}

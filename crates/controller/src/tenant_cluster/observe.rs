@@ -1,0 +1,255 @@
+//! From objects as they stand to the plain data that plans are made from. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use butler_api::names;
+use butler_capi::{
+    ObjectId,
+    build::{CAME_FROM, FAILED_ROLLOUT},
+    day2::{Content, Target},
+    observe::{ClusterState, ControlPlaneState, MachineState, PoolState},
+};
+use butler_runtime::drift::PLAN_HASH;
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// Which object it is.
+pub(super) fn id(object: &Value) -> ObjectId {
+    ObjectId {
+        api_version: text(&object["apiVersion"]).unwrap_or_default(),
+        kind: text(&object["kind"]).unwrap_or_default(),
+        name: text(&object["metadata"]["name"]).unwrap_or_default(),
+    }
+}
+
+/// The hash that an object was last applied with.
+pub(super) fn hash(object: &Value) -> Option<String> {
+    text(&object["metadata"]["annotations"][PLAN_HASH])
+}
+
+/// Whether an object carries the UID of its tenant cluster.
+pub(super) fn is_of(object: &Value, uid: &str) -> bool {
+    object["metadata"]["labels"][names::OWNER_UID] == uid
+}
+
+/// A hosted control plane; none when its version cannot be read, which the schema rules out.
+pub(super) fn control_plane(object: &Value) -> Option<ControlPlaneState> {
+    let (spec, status) = (&object["spec"], &object["status"]);
+    let ready = condition(object, "Available").or_else(|| condition(object, "Ready"));
+    let endpoint = &spec["controlPlaneEndpoint"];
+    let endpoint = text(&endpoint["host"])
+        .filter(|host| !host.is_empty())
+        .map(|host| format!("{host}:{}", endpoint["port"]));
+    Some(ControlPlaneState {
+        wanted: text(&spec["version"])?.parse().ok()?,
+        running: text(&status["version"]).and_then(|version| version.parse().ok()),
+        replicas: count(&spec["replicas"]),
+        initialized: status["initialization"]["controlPlaneInitialized"] == true,
+        available: ready.as_ref().is_some_and(|(holds, _)| *holds),
+        endpoint,
+        ending: is_ending(object),
+        message: ready.filter(|(holds, _)| !holds).map(|(_, said)| said),
+    })
+}
+
+/// A Cluster.
+pub(super) fn cluster(object: &Value) -> ClusterState {
+    let ready = condition(object, "InfrastructureReady");
+    ClusterState {
+        infrastructure: object["status"]["initialization"]["infrastructureProvisioned"] == true,
+        ending: is_ending(object),
+        message: ready.filter(|(holds, _)| !holds).map(|(_, said)| said),
+    }
+}
+
+/// A pool, with its name. None for one that is not ours to read: it has no pool's label or no version.
+pub(super) fn pool(object: &Value) -> Option<(String, PoolState)> {
+    let name = text(&object["metadata"]["labels"][names::POOL])?;
+    let (spec, status) = (&object["spec"], &object["status"]);
+    let machine = &spec["template"]["spec"];
+    let bootstrap = &machine["bootstrap"];
+    let bootstrap = match text(&bootstrap["dataSecretName"]) {
+        Some(name) => Content {
+            kind: "Secret".to_owned(),
+            name,
+        },
+        None => content(&bootstrap["configRef"])?,
+    };
+    let target = Target {
+        version: text(&machine["version"])?.parse().ok()?,
+        machine_template: content(&machine["infrastructureRef"])?,
+        bootstrap,
+    };
+    let annotations = &object["metadata"]["annotations"];
+    let came_from = text(&annotations[CAME_FROM]);
+    Some((
+        name,
+        PoolState {
+            target,
+            came_from: came_from.and_then(|text| serde_json::from_str(&text).ok()),
+            failed: text(&annotations[FAILED_ROLLOUT]),
+            wanted: count(&spec["replicas"]),
+            replicas: count(&status["replicas"]),
+            up_to_date: count(&status["upToDateReplicas"]),
+            ready: count(&status["readyReplicas"]),
+            current: status["observedGeneration"] == object["metadata"]["generation"],
+            progress: progress(object),
+        },
+    ))
+}
+
+/// When something last changed for the better: Cluster API moves its conditions with every machine.
+fn progress(object: &Value) -> Option<Timestamp> {
+    let conditions = object["status"]["conditions"].as_array()?;
+    conditions
+        .iter()
+        .filter_map(|held| text(&held["lastTransitionTime"])?.parse().ok())
+        .max()
+}
+
+/// A machine.
+pub(super) fn machine(object: &Value) -> MachineState {
+    let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
+    let addresses = status["addresses"].as_array().into_iter().flatten();
+    let waits = condition(object, "Ready");
+    MachineState {
+        name: text(&metadata["name"]).unwrap_or_default(),
+        pool: text(&metadata["labels"][names::POOL]).unwrap_or_default(),
+        version: text(&spec["version"]).and_then(|version| version.parse().ok()),
+        node: text(&status["nodeRef"]["name"]),
+        provider_id: text(&spec["providerID"]).filter(|id| !id.is_empty()),
+        addresses: addresses
+            .filter_map(|address| text(&address["address"]))
+            .collect::<BTreeSet<_>>(),
+        ending: is_ending(object),
+        message: waits.filter(|(holds, _)| !holds).map(|(_, said)| said),
+    }
+}
+
+/// The pools of a cluster, by name.
+pub(super) fn pools<'a>(objects: impl Iterator<Item = &'a Value>) -> BTreeMap<String, PoolState> {
+    objects
+        .filter(|object| object["kind"] == "MachineDeployment")
+        .filter_map(pool)
+        .collect()
+}
+
+/// Whether a condition holds, and what it says.
+fn condition(object: &Value, kind: &str) -> Option<(bool, String)> {
+    let conditions = object["status"]["conditions"].as_array()?;
+    let held = conditions.iter().find(|held| held["type"] == kind)?;
+    let said = text(&held["message"]).filter(|said| !said.is_empty());
+    let said = said.or_else(|| text(&held["reason"])).unwrap_or_default();
+    Some((held["status"] == "True", said))
+}
+
+fn content(reference: &Value) -> Option<Content> {
+    Some(Content {
+        kind: text(&reference["kind"])?,
+        name: text(&reference["name"])?,
+    })
+}
+
+fn is_ending(object: &Value) -> bool {
+    !object["metadata"]["deletionTimestamp"].is_null()
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+fn count(value: &Value) -> u32 {
+    value
+        .as_u64()
+        .and_then(|count| u32::try_from(count).ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pool_is_read_with_what_it_came_from() {
+        let before = Target {
+            version: "v1.34.4".parse().unwrap(),
+            machine_template: Content {
+                kind: "LocalMachineTemplate".to_owned(),
+                name: "demo-workers-old".to_owned(),
+            },
+            bootstrap: Content {
+                kind: "KubeadmConfigTemplate".to_owned(),
+                name: "demo-workers-old".to_owned(),
+            },
+        };
+        let object = json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment",
+            "metadata": {
+                "name": "demo-workers", "generation": 3,
+                "labels": {names::POOL: "workers"},
+                "annotations": {CAME_FROM: serde_json::to_string(&before).unwrap()},
+            },
+            "spec": {
+                "replicas": 3,
+                "template": {"spec": {
+                    "version": "v1.35.4",
+                    "infrastructureRef": {"kind": "LocalMachineTemplate", "name": "demo-workers-new"},
+                    "bootstrap": {"configRef": {"kind": "KubeadmConfigTemplate", "name": "demo-workers-new"}},
+                }},
+            },
+            "status": {
+                "observedGeneration": 3, "replicas": 3, "upToDateReplicas": 1, "readyReplicas": 2,
+                "conditions": [
+                    {"type": "Available", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+                    {"type": "RollingOut", "status": "True", "lastTransitionTime": "2026-01-02T00:00:00Z"},
+                ],
+            },
+        });
+        let (name, state) = pool(&object).unwrap();
+        assert_eq!(name, "workers");
+        assert_eq!(state.came_from, Some(before));
+        assert!(state.current && state.is_rolling());
+        assert_eq!(
+            (state.wanted, state.replicas, state.up_to_date, state.ready),
+            (3, 3, 1, 2)
+        );
+        let progress = state.progress.unwrap();
+        assert_eq!(progress, "2026-01-02T00:00:00Z".parse().unwrap());
+        assert_eq!(state.target.bootstrap.name, "demo-workers-new");
+    }
+
+    #[test]
+    fn a_control_plane_that_does_not_serve_says_why() {
+        let object = json!({
+            "metadata": {"name": "demo"},
+            "spec": {
+                "version": "v1.35.4", "replicas": 2,
+                "controlPlaneEndpoint": {"host": "10.40.0.201", "port": 6443},
+            },
+            "status": {
+                "version": "v1.34.4",
+                "initialization": {"controlPlaneInitialized": true},
+                "conditions": [{"type": "Available", "status": "False", "reason": "PodsNotReady", "message": "0 of 2"}],
+            },
+        });
+        let state = control_plane(&object).unwrap();
+        assert_eq!(state.endpoint.as_deref(), Some("10.40.0.201:6443"));
+        assert!(state.initialized && !state.available && !state.ending);
+        assert_eq!(state.message.as_deref(), Some("0 of 2"));
+        assert_eq!(state.running, "v1.34.4".parse().ok());
+    }
+
+    #[test]
+    fn what_is_on_its_way_out_is_seen_as_such() {
+        let object = json!({
+            "metadata": {"name": "m", "deletionTimestamp": "2026-01-01T00:00:00Z", "labels": {names::POOL: "w"}},
+            "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Deleting", "message": "drains"}]},
+        });
+        let state = machine(&object);
+        assert!(state.ending);
+        assert_eq!(state.message.as_deref(), Some("drains"));
+        assert!(cluster(&object).ending);
+    }
+}
