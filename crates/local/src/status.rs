@@ -100,10 +100,19 @@ impl Platform {
             let bytes = processes.into_iter().filter_map(proportional).sum();
             (name, bytes)
         };
-        names
+        let mut memory: BTreeMap<_, _> = names
             .chain([agent::AGENT.to_owned()])
             .map(measure)
-            .collect()
+            .collect();
+        if let Ok(workers) = self.machines() {
+            for id in workers.list().unwrap_or_default() {
+                let spec = workers.folder(&id).read_spec().ok().flatten();
+                let name = spec.map_or_else(|| id.to_string(), |spec| spec.hostname);
+                let processes = workers.processes(&id).into_iter();
+                *memory.entry(name).or_default() += processes.filter_map(proportional).sum::<u64>();
+            }
+        }
+        memory
     }
 }
 

@@ -80,6 +80,8 @@ fn a_machine_runs_its_bootstrap_data_once_and_leaves_nothing_behind() {
     );
     assert_eq!(stage.run("cat /proc/sys/vm/overcommit_memory"), "1");
     assert_eq!(stage.run("ls /sys/class/net").trim(), "lo");
+    // kubeadm looks for the runtime's socket there.
+    assert_eq!(stage.run("readlink -f /var/run"), "/run");
 
     // A second look, as after a restart of whoever looks, finds the same; a second start changes nothing.
     stage.start(EVERYTHING);
