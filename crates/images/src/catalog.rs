@@ -13,7 +13,7 @@ use butler_toolchain::{Toolchain, Version};
 use thiserror::Error;
 
 use crate::{
-    closure::closure,
+    closure::{closure, closure_of_all},
     recipe::{File, Recipe},
     reference::Reference,
 };
@@ -129,15 +129,9 @@ fn iptables_extensions() -> Result<Vec<File>, CatalogError> {
     let folders = folders.map(|folder| Path::new(folder).join("xtables"));
     let found = folders.into_iter().find(|folder| folder.is_dir());
     let folder = found.ok_or_else(|| missing(io::ErrorKind::NotFound.into()))?;
-    let mut files = Vec::new();
-    for entry in fs::read_dir(&folder).map_err(missing)? {
-        let path = entry.map_err(missing)?.path();
-        files.push(File {
-            target: path.display().to_string(),
-            source: path.canonicalize().map_err(missing)?,
-        });
-    }
-    Ok(files)
+    let entries = fs::read_dir(&folder).map_err(missing)?;
+    let paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    closure_of_all(&paths).map_err(missing)
 }
 
 fn etcd(toolchain: &Toolchain) -> Result<Recipe, CatalogError> {

@@ -101,7 +101,7 @@ impl Platform {
         let kubeconfig = self.paths.kubeconfig();
         let tenant = self.paths.state.join(format!("{}.conf", sample::NAME));
         let path = self.toolchain.binary("kubectl", None).unwrap_or_default();
-        let path = path.parent().unwrap_or(Path::new("")).display().to_string();
+        let path = path.parent().unwrap_or(&path).display().to_string();
         let (namespace, name) = (sample::NAMESPACE, sample::NAME);
         format!(
             "  export PATH=$PATH:{path}\n\

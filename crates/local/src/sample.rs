@@ -46,16 +46,16 @@ impl Platform {
     }
 
     fn make_sample(&self) -> Result<(), Error> {
-        self.apply(&list(fitted(TEAM, &self.settings)?))?;
+        self.apply(&list(&fitted(TEAM, &self.settings)?))?;
         self.wait_for("team/playground", "Ready")?;
         let objects = fitted(TENANT, &self.settings)?;
         // Cluster API looks at a MachineDeployment whose control plane is not up again after 15 s only.
         let (workers, rest): (Vec<_>, Vec<_>) = objects
             .into_iter()
             .partition(|object| object["kind"] == "MachineDeployment");
-        self.apply(&list(rest))?;
+        self.apply(&list(&rest))?;
         self.wait_for(&format!("stewardcontrolplane/{NAME}"), "Available")?;
-        self.apply(&list(workers))
+        self.apply(&list(&workers))
     }
 
     fn wait_for(&self, object: &str, condition: &str) -> Result<(), Error> {
@@ -98,7 +98,7 @@ fn fitted(file: &str, settings: &Settings) -> Result<Vec<Value>, Error> {
     serde_saphyr::from_multiple(&text).map_err(Error::on("read the sample"))
 }
 
-fn list(objects: Vec<Value>) -> String {
+fn list(objects: &[Value]) -> String {
     json!({ "apiVersion": "v1", "kind": "List", "items": objects }).to_string()
 }
 

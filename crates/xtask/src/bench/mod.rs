@@ -2,6 +2,7 @@
 
 mod foundation;
 mod ipam;
+mod local;
 mod steward;
 
 use anyhow::{Result, bail};
@@ -14,6 +15,8 @@ pub(crate) enum Subject {
     Foundation,
     /// Addresses: the allocator alone, beside its model, and through a real API server
     Ipam,
+    /// The platform on one machine: up, down, a machine that joins, memory; takes the whole machine and root
+    Local,
     /// A thousand hosted control planes: time, memory, idle cost, restart
     Steward,
 }
@@ -32,6 +35,7 @@ pub(crate) fn run(subject: Subject) -> Result<()> {
     let figures = match subject {
         Subject::Foundation => foundation::measure()?,
         Subject::Ipam => ipam::measure()?,
+        Subject::Local => local::measure()?,
         Subject::Steward => steward::measure()?,
     };
     println!("\n{:<46} {:>10} {:>10}  unit", "figure", "measured", "goal");

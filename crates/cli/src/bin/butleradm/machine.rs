@@ -14,7 +14,7 @@ pub(crate) struct Args {
     /// What to do
     #[arg(value_enum)]
     action: Action,
-    /// The machine: name of its Node, `namespace/name` of its LocalMachine, or its UID
+    /// The machine: name of its Node, `namespace/name` of its `LocalMachine`, or its UID
     name: String,
 }
 
