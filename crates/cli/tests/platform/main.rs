@@ -82,14 +82,11 @@ fn a_platform_comes_up_with_tenants_serves_heals_and_leaves_nothing() {
     demo.answers("after a crash of the management machine");
 
     // A tenant that is deleted takes its machines along.
-    management.kubectl(&[
-        "delete",
-        "cluster",
-        "twin",
-        "-n",
-        "playground",
-        "--timeout=120s",
-    ]);
+    let cluster = ["cluster", "twin", "-n", "playground"];
+    management.kubectl(&[&["delete", "--wait=false"], &cluster[..]].concat());
+    let named = ["get", "-o", "name", "--ignore-not-found"];
+    let words = [&named[..], &cluster].concat();
+    management.until("the twin to be gone", &words, str::is_empty);
     let left = management.kubectl(&["get", "localmachines", "-A", "-o", "name"]);
     assert_eq!(left.lines().count(), 1, "{left}");
     until("the twin's address to be free", || {

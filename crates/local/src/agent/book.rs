@@ -218,3 +218,44 @@ type Place = (butler_fabric::Table, Ipv4Net, Vec<butler_fabric::Machine>);
 fn place(cluster: &butler_fabric::Cluster) -> Place {
     (cluster.table, cluster.pods, cluster.machines.clone())
 }
+
+#[cfg(test)]
+mod tests {
+    use butler_fabric::Layout;
+
+    use super::*;
+
+    fn tenant(pods: &str) -> Tenant {
+        Tenant {
+            name: "team/demo".to_owned(),
+            namespace: "team".to_owned(),
+            cluster: "demo".to_owned(),
+            control_plane: None,
+            pods: pods.parse().unwrap(),
+            services: "10.96.0.0/16".parse().unwrap(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_cluster_that_the_network_has_no_place_for_is_not_written_down() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut paths = Paths::new(folder.path());
+        folder.path().clone_into(&mut paths.state);
+        let settings = Settings {
+            layout: Layout::new("10.40.0.0/24".parse().unwrap()).unwrap(),
+            pods: "10.42.0.0/16".parse().unwrap(),
+            services: "10.96.0.0/16".parse().unwrap(),
+            kubernetes: "v1.35.4".to_owned(),
+        };
+        let fabric = Fabric::new(folder.path());
+        let (_applied, following) = watch::channel(None);
+        let book = Book::new(&paths, &settings, Ledger::default(), fabric, following);
+        for (pods, whose) in [("10.42.8.0/24", "management"), ("10.40.0.0/16", "platform")] {
+            let refused = book.open_cluster("uid", tenant(pods)).await;
+            let said = refused.unwrap_err().to_string();
+            assert!(said.contains(whose), "{said}");
+        }
+        assert_eq!(book.ledger(), Ledger::default());
+        assert_eq!(read(&paths).unwrap(), Ledger::default());
+    }
+}
