@@ -12,14 +12,10 @@ mod server;
 mod stage;
 mod tenant;
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
 use stage::{Cluster, Janitor, MANAGEMENT, butleradm, count, get, good, is_root, run, until};
 use tenant::Tenant;
-
-/// Goals on two cores, with everything in the cache.
-const UP: Duration = Duration::from_mins(1);
-const DOWN: Duration = Duration::from_secs(10);
 
 #[test]
 #[ignore = "takes the whole machine: make e2e"]
@@ -67,7 +63,6 @@ fn a_platform_comes_up_with_tenants_serves_heals_and_leaves_nothing() {
     run("kill -9 $(cat /run/butler/agent.lock)");
     demo.answers("without an agent");
     let second = good(&["up"]);
-    assert!(second < UP, "a second up took {second:?}");
 
     // Down and up again: the same clusters.
     let down = good(&["down"]);
@@ -100,8 +95,8 @@ fn a_platform_comes_up_with_tenants_serves_heals_and_leaves_nothing() {
     assert_eq!(count(), before);
     assert!(!Path::new("/var/lib/butler").exists());
     drop(janitor);
+    // For people: how busy the host is decides, so that goals are the bench's.
     println!("up {first:?}, second up {second:?}, down {down:?}");
-    assert!(down < DOWN, "down took {down:?}");
 }
 
 /// Nobody else would refuse this.
