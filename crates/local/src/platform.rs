@@ -17,7 +17,6 @@ use crate::{
     error::{Error, succeeded},
     preflight,
     progress::Progress,
-    sample,
     settings::{MANAGEMENT, Paths, Settings, write},
     wait::until,
 };
@@ -92,30 +91,13 @@ impl Platform {
             progress.phase("tenant demo", self.sample()).await?;
         }
         println!("\nUp after {:.1} s.", progress.total().as_secs_f64());
-        println!("{}", self.what_next());
+        if self.own.is_some() {
+            println!("{}", self.what_next());
+        } else {
+            println!("  export KUBECONFIG={}", self.paths.kubeconfig().display());
+        }
         drop(lock);
         Ok(())
-    }
-
-    fn what_next(&self) -> String {
-        let kubeconfig = self.paths.kubeconfig();
-        let tenant = self.paths.state.join(format!("{}.conf", sample::NAME));
-        let path = self.toolchain.binary("kubectl", None).unwrap_or_default();
-        let path = path.parent().unwrap_or(&path).display().to_string();
-        let (namespace, name) = (sample::NAMESPACE, sample::NAME);
-        format!(
-            "  export PATH=$PATH:{path}\n\
-             the platform:\n\
-             \x20 export KUBECONFIG={}\n\
-             \x20 kubectl get clusters,stewardcontrolplanes,machines -n {namespace}\n\
-             \x20 kubectl scale machinedeployment/{name} -n {namespace} --replicas 2\n\
-             its tenant {name}:\n\
-             \x20 export KUBECONFIG={}\n\
-             \x20 kubectl get nodes,pods -A\n\
-             the end: butleradm down, or butleradm reset to remove its disks too",
-            kubeconfig.display(),
-            tenant.display(),
-        )
     }
 
     /// Ends everything and leaves nothing of it in the kernel; disks stay, so that `up` goes on where this was.

@@ -14,9 +14,9 @@ use crate::{
 const TEAM: &str = include_str!("../../../samples/team.yaml");
 const TENANT: &str = include_str!("../../../samples/demo.yaml");
 /// Namespace of the tenant, which is the team's name.
-pub(crate) const NAMESPACE: &str = "playground";
+const NAMESPACE: &str = "playground";
 /// The tenant.
-pub(crate) const NAME: &str = "demo";
+const NAME: &str = "demo";
 const PATIENCE: Duration = Duration::from_mins(3);
 
 impl Platform {
@@ -43,6 +43,28 @@ impl Platform {
         })
         .await?;
         Ok(((), format!("Node Ready, kubeconfig {kubeconfig}")))
+    }
+
+    /// What to type after `up`.
+    pub(crate) fn what_next(&self) -> String {
+        let kubeconfig = self.paths.kubeconfig();
+        let tenant = self.paths.state.join(format!("{NAME}.conf"));
+        let path = self.toolchain.binary("kubectl", None).unwrap_or_default();
+        let path = path.parent().unwrap_or(&path).display().to_string();
+        let (namespace, name) = (NAMESPACE, NAME);
+        format!(
+            "  export PATH=$PATH:{path}\n\
+             the platform:\n\
+             \x20 export KUBECONFIG={}\n\
+             \x20 kubectl get clusters,stewardcontrolplanes,machines -n {namespace}\n\
+             \x20 kubectl scale machinedeployment/{name} -n {namespace} --replicas 2\n\
+             its tenant {name}:\n\
+             \x20 export KUBECONFIG={}\n\
+             \x20 kubectl get nodes,pods -A\n\
+             the end: butleradm down, or butleradm reset to remove its disks too",
+            kubeconfig.display(),
+            tenant.display(),
+        )
     }
 
     fn make_sample(&self) -> Result<(), Error> {
