@@ -1,27 +1,30 @@
-# Two commands: `make test` checks everything, `make up` starts a Butler on this machine.
+# Two commands: `make test` checks everything, `make up` makes a Butler on this machine.
 # Both install what is missing first and are quick when nothing is.
 
-.PHONY: help test up platform e2e packages gen
+.PHONY: help test up down try e2e packages gen
 .DEFAULT_GOAL := help
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: packages ## Install what is needed, then format, lints, generated files, layers and all tests
 	@cargo xtask toolchain install --group test
 	@cargo xtask test
 
-up: packages ## Start a real API server with Butler's resources and controllers
-	@cargo xtask toolchain install --group test
-	@cargo xtask up
-
-platform: packages ## Make a whole platform on this machine (as root); `butleradm down` ends it
+up: packages ## Make a whole platform on this machine, with a tenant and its worker (as root)
+	@[ "$$(id -u)" = 0 ] || { echo "make up needs root, for namespaces, mounts and routes: sudo --preserve-env=PATH,HOME make up" >&2; exit 3; }
 	@cargo build --release --quiet -p butler -p butler-cli
 	@target/release/butleradm up
 
+down: ## End the platform; its disks stay (`target/release/butleradm reset` removes them too)
+	@target/release/butleradm down
+
+try: packages ## Without root: a real API server with Butler's resources and controllers, until Ctrl-C
+	@cargo xtask toolchain install --group test
+	@cargo xtask up
+
 e2e: packages ## Bring a platform up, use it, break it, take it down and count what is left (as root)
-	@cargo build --quiet -p butler
-	@cargo test --quiet -p butler-cli --test platform -- --ignored --nocapture
+	@cargo xtask e2e
 
 packages: ## Install missing system packages (Debian, as root)
 	@scripts/packages

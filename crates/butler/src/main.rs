@@ -58,3 +58,13 @@ async fn run() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_fits_together() {
+        super::Cli::command().debug_assert();
+    }
+}

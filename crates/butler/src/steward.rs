@@ -9,6 +9,8 @@ use crate::process::{self, Lease};
 
 /// Settings of Steward.
 #[derive(clap::Args)]
+// Groups are named after their types, and the ones below are called so too.
+#[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     process: process::Args,

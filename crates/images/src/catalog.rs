@@ -13,7 +13,7 @@ use butler_toolchain::{Toolchain, Version};
 use thiserror::Error;
 
 use crate::{
-    closure::closure,
+    closure::{closure, closure_of_all},
     recipe::{File, Recipe},
     reference::Reference,
 };
@@ -26,6 +26,9 @@ const BUTLER: &str = "ghcr.io/butlerdotdev";
 pub const PAUSE: &str = "registry.k8s.io/pause:3.10.1";
 /// `CoreDNS` as control planes of the pinned minors name it. It is one program here, whatever the name says.
 const CORE_DNS_TAGS: [&str; 2] = ["v1.13.1", "v1.12.1"];
+
+/// iptables over nftables, under all its names.
+const IPTABLES: &str = "xtables-nft-multi";
 
 /// Why the images cannot be made.
 #[derive(Debug, Error)]
@@ -61,29 +64,22 @@ pub struct Extras {
     pub work: PathBuf,
 }
 
-/// Every image of the platform, for one version of Kubernetes.
+/// Every image of the platform, for some versions of Kubernetes.
 pub fn platform(
     toolchain: &Toolchain,
-    kubernetes: Version,
+    kubernetes: &[Version],
     extras: &Extras,
 ) -> Result<Vec<Recipe>, CatalogError> {
     let mut recipes = vec![pause(&extras.work)?];
-    let components = [
-        "kube-apiserver",
-        "kube-controller-manager",
-        "kube-scheduler",
-        "kube-proxy",
-    ];
-    for name in components {
-        let program = toolchain.binary(name, Some(kubernetes))?;
-        let reference = named(KUBERNETES, name, &kubernetes.to_string());
-        let target = format!("/usr/local/bin/{name}");
-        let mut recipe = Recipe::program(vec![reference], &target, program);
-        if name == "kube-proxy" {
-            recipe = recipe.with(system_program("nft", "nftables")?);
-            recipe = recipe.with(system_program("conntrack", "conntrack")?);
+    for version in kubernetes {
+        for name in [
+            "kube-apiserver",
+            "kube-controller-manager",
+            "kube-scheduler",
+        ] {
+            recipes.push(component(toolchain, name, *version)?);
         }
-        recipes.push(recipe);
+        recipes.push(kube_proxy(toolchain, *version)?);
     }
     recipes.push(etcd(toolchain)?);
     recipes.push(core_dns(toolchain)?);
@@ -96,6 +92,46 @@ pub fn platform(
         recipes.push(recipe);
     }
     Ok(recipes)
+}
+
+fn component(toolchain: &Toolchain, name: &str, version: Version) -> Result<Recipe, CatalogError> {
+    let program = toolchain.binary(name, Some(version))?;
+    let reference = named(KUBERNETES, name, &version.to_string());
+    let target = format!("/usr/local/bin/{name}");
+    Ok(Recipe::program(vec![reference], &target, program))
+}
+
+/// With what it runs in either of its modes, as upstream's image has it.
+fn kube_proxy(toolchain: &Toolchain, version: Version) -> Result<Recipe, CatalogError> {
+    let mut recipe = component(toolchain, "kube-proxy", version)?
+        .with(system_program("nft", "nftables")?)
+        .with(system_program("conntrack", "conntrack")?)
+        .with(system_program(IPTABLES, "iptables")?)
+        .with(iptables_extensions()?);
+    // The program does what its name says.
+    for family in ["iptables", "ip6tables"] {
+        for verb in ["", "-save", "-restore"] {
+            let link = format!("/usr/sbin/{family}{verb}");
+            recipe.links.push((link, IPTABLES.to_owned()));
+        }
+    }
+    Ok(recipe)
+}
+
+/// What iptables loads by the names of matches and targets, which no list of libraries shows.
+fn iptables_extensions() -> Result<Vec<File>, CatalogError> {
+    let missing = |source| CatalogError::Program {
+        program: IPTABLES,
+        package: "iptables",
+        source,
+    };
+    let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
+    let folders = folders.map(|folder| Path::new(folder).join("xtables"));
+    let found = folders.into_iter().find(|folder| folder.is_dir());
+    let folder = found.ok_or_else(|| missing(io::ErrorKind::NotFound.into()))?;
+    let entries = fs::read_dir(&folder).map_err(missing)?;
+    let paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    closure_of_all(&paths).map_err(missing)
 }
 
 fn etcd(toolchain: &Toolchain) -> Result<Recipe, CatalogError> {

@@ -10,10 +10,17 @@ use crate::recipe::File;
 
 /// The files a program needs to run, at the places where it looks for them.
 pub fn closure(program: &Path) -> io::Result<Vec<File>> {
-    let output = Command::new("ldd").arg(program).output()?;
+    closure_of_all(&[program.to_owned()])
+}
+
+/// The same for several programs, or libraries that are loaded by name while a program runs.
+pub fn closure_of_all(programs: &[PathBuf]) -> io::Result<Vec<File>> {
+    let output = Command::new("ldd").args(programs).output()?;
     let shown = String::from_utf8_lossy(&output.stdout);
     let mut paths = libraries(&shown);
-    paths.push(program.to_owned());
+    paths.extend_from_slice(programs);
+    paths.sort();
+    paths.dedup();
     let file = |path: PathBuf| {
         Ok(File {
             target: path.display().to_string(),
@@ -29,6 +36,8 @@ fn libraries(shown: &str) -> Vec<PathBuf> {
     let path = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let path = match words.as_slice() {
+            // Of several programs, the one that follows.
+            [path] if path.ends_with(':') => return None,
             [_, "=>", path, ..] | [path, ..] => *path,
             [] => return None,
         };
@@ -53,6 +62,9 @@ mod tests {
             "/lib64/ld-linux-x86-64.so.2",
         ];
         assert_eq!(found, wanted.map(PathBuf::from));
+        let of_two =
+            "/usr/a.so:\n\tlibm.so.6 => /lib/libm.so.6 (0x0)\n/usr/b.so:\n\tstatically linked\n";
+        assert_eq!(libraries(of_two), [PathBuf::from("/lib/libm.so.6")]);
         assert_eq!(libraries("\tstatically linked\n"), Vec::<PathBuf>::new());
     }
 }

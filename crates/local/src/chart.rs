@@ -73,6 +73,8 @@ impl Platform {
             "--create-namespace",
             "--set",
             &image,
+            "--set",
+            "localProvider.enabled=true",
             "--wait",
             "--timeout",
             "3m",

@@ -74,15 +74,7 @@ impl Platform {
             };
             let objects = prepare(documents, provider, &version, &certificate);
             let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
-            let apply = [
-                "apply",
-                "--server-side",
-                "--force-conflicts",
-                "--field-manager=butleradm",
-                "-f",
-                "-",
-            ];
-            self.kubectl(&apply, Some(&list.to_string()))?;
+            self.apply(&list.to_string())?;
         }
         for Provider {
             namespace,

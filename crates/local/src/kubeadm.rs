@@ -31,7 +31,11 @@ pub(crate) fn init(settings: &Settings, etcd: &str, core_dns: &str) -> String {
                 "podSubnet": settings.pods,
                 "serviceSubnet": settings.services,
             },
-            "apiServer": { "certSANs": ["127.0.0.1"] },
+            "apiServer": {
+                "certSANs": ["127.0.0.1"],
+                // Twice the live memory is kept otherwise, and the definitions of Cluster API and Butler are much of it.
+                "extraEnvs": [{ "name": "GOGC", "value": "50" }],
+            },
             // One replica has nobody to elect, and would wait for its own lease after a crash.
             "controllerManager": { "extraArgs": arguments(&[("leader-elect", "false")]) },
             "scheduler": { "extraArgs": arguments(&[("leader-elect", "false")]) },

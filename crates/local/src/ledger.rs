@@ -51,32 +51,53 @@ pub struct Ledger {
     last_address: Option<Ipv4Addr>,
 }
 
+/// What a cluster is, as its objects in the management cluster say it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tenant {
+    /// For messages.
+    pub name: String,
+    /// Namespace of its objects.
+    pub namespace: String,
+    /// Name of its Cluster.
+    pub cluster: String,
+    /// Name of its hosted control plane, if it has one.
+    pub control_plane: Option<String>,
+    /// The range of its pods.
+    pub pods: Ipv4Net,
+    /// The range of its Services.
+    pub services: Ipv4Net,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Entry {
-    name: String,
+    tenant: Tenant,
     table: u16,
-    pods: Ipv4Net,
-    services: Ipv4Net,
     machines: BTreeMap<String, Ipv4Addr>,
 }
 
 impl Ledger {
-    /// Takes in a cluster by its UID, or its new ranges. Doing it again changes nothing.
-    pub fn open(&mut self, id: &str, name: &str, pods: Ipv4Net, services: Ipv4Net) {
-        let table = match self.clusters.get(id) {
-            Some(held) => held.table,
-            None => self.next_table(),
-        };
-        let entry = self.clusters.entry(id.to_owned()).or_insert_with(|| Entry {
-            name: name.to_owned(),
-            table,
-            pods,
-            services,
-            machines: BTreeMap::new(),
-        });
-        (entry.pods, entry.services) = (pods, services);
+    /// Takes in a cluster by its UID, or what changed of it. Doing it again changes nothing.
+    pub fn open(&mut self, id: &str, tenant: Tenant) {
+        if let Some(held) = self.clusters.get_mut(id) {
+            held.tenant = tenant;
+            return;
+        }
+        let table = self.next_table();
         self.last_table = self.last_table.max(Some(table));
+        let entry = Entry {
+            tenant,
+            table,
+            machines: BTreeMap::new(),
+        };
+        self.clusters.insert(id.to_owned(), entry);
+    }
+
+    /// Every cluster, by UID.
+    pub fn tenants(&self) -> impl Iterator<Item = (&str, &Tenant)> {
+        let all = self.clusters.iter();
+        all.map(|(id, entry)| (id.as_str(), &entry.tenant))
     }
 
     /// Takes out a cluster without machines. Doing it again changes nothing.
@@ -140,10 +161,10 @@ impl Ledger {
         self.clusters.iter().map(|(id, entry)| {
             let machines = entry.machines.iter();
             let cluster = Cluster {
-                name: entry.name.clone(),
+                name: entry.tenant.name.clone(),
                 table: Table::Own(entry.table),
-                pods: entry.pods,
-                services: entry.services,
+                pods: entry.tenant.pods,
+                services: entry.tenant.services,
                 machines: machines
                     .map(|(id, address)| Machine {
                         id: id.clone(),
@@ -183,11 +204,21 @@ mod tests {
         Layout::new("10.40.0.0/26".parse().unwrap()).unwrap()
     }
 
+    fn tenant(name: &str) -> Tenant {
+        Tenant {
+            name: name.to_owned(),
+            namespace: "team".to_owned(),
+            cluster: name.to_owned(),
+            control_plane: Some(name.to_owned()),
+            pods: "10.244.0.0/16".parse().unwrap(),
+            services: "10.96.0.0/16".parse().unwrap(),
+        }
+    }
+
     fn book() -> Ledger {
         let mut book = Ledger::default();
         for id in ["a", "b"] {
-            let (pods, services) = ("10.244.0.0/16", "10.96.0.0/16");
-            book.open(id, id, pods.parse().unwrap(), services.parse().unwrap());
+            book.open(id, tenant(id));
         }
         book
     }
@@ -197,8 +228,7 @@ mod tests {
         let mut book = book();
         let first = book.attach(layout(), &[], "m", "a").unwrap();
         let before = book.clone();
-        let (pods, services) = ("10.244.0.0/16", "10.96.0.0/16");
-        book.open("a", "a", pods.parse().unwrap(), services.parse().unwrap());
+        book.open("a", tenant("a"));
         assert_eq!(book.attach(layout(), &[], "m", "a"), Ok(first));
         assert_eq!(book, before);
         book.detach("m");
@@ -213,12 +243,7 @@ mod tests {
         let tables: Vec<_> = book.clusters().map(|(_, it)| it.table).collect();
         assert_eq!(tables, [Table::Own(1000), Table::Own(1001)]);
         book.close("b").unwrap();
-        book.open(
-            "c",
-            "c",
-            "10.244.0.0/16".parse().unwrap(),
-            "10.96.0.0/16".parse().unwrap(),
-        );
+        book.open("c", tenant("c"));
         let table = book.clusters().find(|(id, _)| *id == "c").unwrap().1.table;
         assert_eq!(table, Table::Own(1002));
     }

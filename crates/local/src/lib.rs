@@ -3,6 +3,7 @@
 //! [`Platform`] brings it up in phases that can each be run again, and takes it down so that nothing is left. The
 //! [`agent`] keeps it going meanwhile. The network is `butler-fabric`'s, the images are `butler-images`'.
 
+mod access;
 pub mod agent;
 mod cgroup;
 mod chart;
@@ -12,11 +13,13 @@ mod error;
 mod kubeadm;
 pub mod ledger;
 mod limits;
+pub mod machines;
 mod management;
 mod node;
 mod platform;
 pub mod preflight;
 mod progress;
+mod sample;
 pub mod settings;
 mod status;
 mod store;

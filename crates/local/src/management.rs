@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -15,7 +14,7 @@ use crate::{
     kubeadm,
     node::Node,
     platform::Platform,
-    settings::{MANAGEMENT, write},
+    settings::{MANAGEMENT, write, write_private},
     wait::until,
 };
 
@@ -95,14 +94,13 @@ impl Platform {
         }
         let kubeconfig = fs::read_to_string(&admin).map_err(Error::on("read the kubeconfig"))?;
         let target = self.paths.kubeconfig();
-        write(&target, &kubeconfig).map_err(Error::on("write the kubeconfig"))?;
-        let private = fs::Permissions::from_mode(0o600);
-        fs::set_permissions(&target, private).map_err(Error::on("protect the kubeconfig"))?;
+        write_private(&target, &kubeconfig).map_err(Error::on("write the kubeconfig"))?;
         until("the API server", PATIENCE, async || {
             self.kubectl(&["get", "--raw", "/readyz", "--request-timeout=5s"], None)
                 .map_err(|error| error.to_string())
         })
         .await?;
+        self.admit_agent(node)?;
         Ok(((), said.to_owned()))
     }
 

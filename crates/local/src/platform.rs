@@ -9,7 +9,7 @@ use std::{
 
 use butler_fabric::Fabric;
 use butler_images::{Layout as Images, Registry, catalog, mirror};
-use butler_toolchain::{Progress as Installing, Selection, Toolchain};
+use butler_toolchain::{Progress as Installing, Selection, Toolchain, Version};
 use rustix::fs::FlockOperation;
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     error::{Error, succeeded},
     preflight,
     progress::Progress,
-    settings::{MANAGEMENT, Paths, Settings},
+    settings::{MANAGEMENT, Paths, Settings, write},
     wait::until,
 };
 
@@ -84,13 +84,18 @@ impl Platform {
             .phase("Butler and Steward", async { self.butler() })
             .await?;
         if self.own.is_some() {
+            self.admit_provider(&node)?;
             progress
                 .phase("store of tenants", async { self.tenant_store() })
                 .await?;
+            progress.phase("tenant demo", self.sample()).await?;
         }
         println!("\nUp after {:.1} s.", progress.total().as_secs_f64());
-        println!("  export KUBECONFIG={}", self.paths.kubeconfig().display());
-        println!("  kubectl get nodes,pods -A");
+        if self.own.is_some() {
+            println!("{}", self.what_next());
+        } else {
+            println!("  export KUBECONFIG={}", self.paths.kubeconfig().display());
+        }
         drop(lock);
         Ok(())
     }
@@ -201,9 +206,9 @@ impl Platform {
     }
 
     fn install(&self, installing: &dyn Installing) -> Result<((), String), Error> {
-        let kubernetes = format!("kubernetes@{}", self.settings.kubernetes);
-        let names = [
-            kubernetes.as_str(),
+        let versions = self.versions();
+        let kubernetes = versions.iter().map(|it| format!("kubernetes@{it}"));
+        let others = [
             "etcd",
             "cluster-api",
             "helm",
@@ -211,11 +216,19 @@ impl Platform {
             "coredns",
             "containerd",
         ];
-        let names: Result<Vec<_>, _> = names.into_iter().map(str::parse).collect();
+        let names = kubernetes.chain(others.map(str::to_owned));
+        let names: Result<Vec<_>, _> = names.map(|name| name.parse()).collect();
         let names = names.map_err(Error::on("read a version"))?;
         let installed = self.toolchain.ensure(&Selection::Named(names), installing);
         let installed = installed.map_err(Error::on("install the components"))?;
         Ok(((), format!("{} programs", installed.artifacts.len())))
+    }
+
+    /// Every version of Kubernetes that is pinned: tenants may have any of them.
+    fn versions(&self) -> Vec<Version> {
+        let known = self.toolchain.status();
+        let kubelets = known.iter().filter(|it| it.name == "kubelet");
+        kubelets.map(|it| it.version).collect()
     }
 
     fn images(&self) -> Images {
@@ -223,13 +236,11 @@ impl Platform {
     }
 
     fn make_images(&self) -> Result<((), String), Error> {
-        let version = self.settings.kubernetes.parse();
-        let version = version.map_err(Error::on("read the version of Kubernetes"))?;
         let extras = catalog::Extras {
             butler: self.own.clone(),
             work: self.paths.cache.join("pause"),
         };
-        let recipes = catalog::platform(&self.toolchain, version, &extras)
+        let recipes = catalog::platform(&self.toolchain, &self.versions(), &extras)
             .map_err(Error::on("find what images are made of"))?;
         let made = self
             .images()
@@ -245,7 +256,13 @@ impl Platform {
     async fn start_agent(&self) -> Result<((), String), Error> {
         // Here and not only by the agent: before its routes are there nobody may ask for an address of it.
         self.make_network()?;
-        agent::start(&self.paths, &self.program).map_err(Error::on("start the agent"))?;
+        if self
+            .keep_program()
+            .map_err(Error::on("copy this program"))?
+        {
+            agent::end(&self.paths).await?;
+        }
+        agent::start(&self.paths, &self.paths.program()).map_err(Error::on("start the agent"))?;
         let registry = self.registry()?;
         let what = format!(
             "the registry on the network (log: {})",
@@ -256,6 +273,21 @@ impl Platform {
         })
         .await?;
         Ok(((), self.settings.registry()))
+    }
+
+    /// Copies this program to where the agent and machines have it: one that is built anew or removed must not take
+    /// theirs away. True when it was another one until now.
+    fn keep_program(&self) -> io::Result<bool> {
+        let (target, note) = (self.paths.program(), self.paths.state.join("program"));
+        let tag = tag(&self.program)?;
+        if target.exists() && fs::read_to_string(&note).is_ok_and(|held| held == tag) {
+            return Ok(false);
+        }
+        let draft = target.with_extension("new");
+        fs::copy(&self.program, &draft)?;
+        fs::rename(&draft, &target)?;
+        write(&note, &tag)?;
+        Ok(true)
     }
 
     /// Makes the network unless there is one: the agent knows more of it than we do.
@@ -303,6 +335,19 @@ impl Platform {
         succeeded(&what, output)
     }
 
+    /// Applies objects, which are ours then.
+    pub(crate) fn apply(&self, objects: &str) -> Result<(), Error> {
+        let apply = [
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "--field-manager=butleradm",
+            "-f",
+            "-",
+        ];
+        self.kubectl(&apply, Some(objects)).map(drop)
+    }
+
     /// The version of a component, as the image of it is tagged.
     pub(crate) fn pinned(&self, artifact: &str) -> String {
         let known = self.toolchain.status();
@@ -312,7 +357,7 @@ impl Platform {
 
     fn end_machines(&self) -> Result<((), String), Error> {
         let machines = self.paths.state.join("machines");
-        let mut ended = 0;
+        let mut ended = self.end_workers()?;
         for entry in fs::read_dir(&machines).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             cgroup::end(Some(&name)).map_err(Error::on(format!("end machine {name}")))?;
@@ -324,12 +369,18 @@ impl Platform {
 
 /// `butler` beside this program. Its tag changes with it, so that nodes never run an older one of the same name.
 fn own_binary(program: &Path) -> Option<(PathBuf, String)> {
-    use std::os::unix::fs::MetadataExt as _;
     let path = program.parent()?.join("butler");
-    let metadata = fs::metadata(&path).ok()?;
+    let tag = tag(&path).ok()?;
+    Some((path, tag))
+}
+
+/// Tells one build of a program from another.
+fn tag(program: &Path) -> io::Result<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = fs::metadata(program)?;
     let version = env!("CARGO_PKG_VERSION");
     let (changed, size) = (metadata.mtime(), metadata.len());
-    Some((path, format!("{version}-{changed:x}-{size:x}")))
+    Ok(format!("{version}-{changed:x}-{size:x}"))
 }
 
 /// An error with its causes, in one line.

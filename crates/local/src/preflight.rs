@@ -17,11 +17,12 @@ use crate::{
 /// A fresh platform with every image and one tenant takes about half of this.
 const DISK: u64 = 4 << 30;
 /// Programs and the Debian package that brings each.
-const PROGRAMS: [(&str, &str); 12] = [
+const PROGRAMS: [(&str, &str); 13] = [
     ("ip", "iproute2"),
     ("nft", "nftables"),
     ("runc", "runc"),
     ("conntrack", "conntrack"),
+    ("xtables-nft-multi", "iptables"),
     ("unshare", "util-linux"),
     ("nsenter", "util-linux"),
     ("setpriv", "util-linux"),

@@ -1,8 +1,10 @@
 //! What a platform is made with, and where its things are.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Write as _},
     net::Ipv4Addr,
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -75,6 +77,26 @@ impl Paths {
         self.state.join("admin.conf")
     }
 
+    /// The agent's kubeconfig of the management cluster, as the infrastructure provider.
+    pub fn provider_kubeconfig(&self) -> PathBuf {
+        self.state.join("provider.conf")
+    }
+
+    /// The agent's kubeconfig of the management cluster, as the one who makes the network.
+    pub fn agent_kubeconfig(&self) -> PathBuf {
+        self.state.join("agent.conf")
+    }
+
+    /// The program that the agent and machines run.
+    pub fn program(&self) -> PathBuf {
+        self.state.join("butleradm")
+    }
+
+    /// The folder of tenants' machines.
+    pub fn workers(&self) -> PathBuf {
+        self.state.join("workers")
+    }
+
     /// The folder of the network's namespaces.
     pub fn network(&self) -> PathBuf {
         self.run.join("net")
@@ -114,6 +136,15 @@ impl Paths {
 
 /// Writes a file whole or not at all, and only where it differs; missing folders are made.
 pub fn write(path: &Path, content: &str) -> io::Result<()> {
+    write_as(path, content, 0o644)
+}
+
+/// The same, for the owner only.
+pub fn write_private(path: &Path, content: &str) -> io::Result<()> {
+    write_as(path, content, 0o600)
+}
+
+fn write_as(path: &Path, content: &str, mode: u32) -> io::Result<()> {
     if fs::read_to_string(path).is_ok_and(|held| held == content) {
         return Ok(());
     }
@@ -121,6 +152,8 @@ pub fn write(path: &Path, content: &str) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let mut draft = path.as_os_str().to_owned();
     draft.push(".new");
-    fs::write(&draft, content)?;
+    let mut options = fs::OpenOptions::new();
+    options.create(true).write(true).truncate(true).mode(mode);
+    options.open(&draft)?.write_all(content.as_bytes())?;
     fs::rename(&draft, path)
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, fs};
 
 use butler_images::Registry;
 
-use crate::{agent, cgroup, error::Error, platform::Platform, platform::chain};
+use crate::{agent, cgroup, error::Error, machines::machines, platform::Platform, platform::chain};
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,11 +84,34 @@ impl Platform {
                 api.map(|_| format!("https://{}:6443", node.address)),
             ),
             ("nodes", nodes.and_then(|shown| nodes_ready(&shown))),
+            ("tenants' machines", self.workers_run()),
         ];
         Ok(Status {
             parts,
             memory: self.memory(),
         })
+    }
+
+    /// Whether every machine of a tenant runs, or was broken on purpose.
+    fn workers_run(&self) -> Result<String, String> {
+        let look = || {
+            let machines = machines(&self.paths)?;
+            let all = machines.list()?;
+            let mut down = Vec::new();
+            for id in &all {
+                let seen = machines.observe(id)?;
+                if seen.pid.is_none() && seen.held.is_none() {
+                    let spec = machines.folder(id).read_spec()?;
+                    down.push(spec.map_or_else(|| id.to_string(), |spec| spec.hostname));
+                }
+            }
+            Ok::<_, butler_machine::runtime::Error>((all.len(), down))
+        };
+        match look() {
+            Ok((all, down)) if down.is_empty() => Ok(format!("{all} of {all} run")),
+            Ok((_, down)) => Err(format!("do not run: {}", down.join(", "))),
+            Err(error) => Err(chain(&error)),
+        }
     }
 
     fn memory(&self) -> BTreeMap<String, u64> {
@@ -100,10 +123,19 @@ impl Platform {
             let bytes = processes.into_iter().filter_map(proportional).sum();
             (name, bytes)
         };
-        names
+        let mut memory: BTreeMap<_, _> = names
             .chain([agent::AGENT.to_owned()])
             .map(measure)
-            .collect()
+            .collect();
+        if let Ok(workers) = self.machines() {
+            for id in workers.list().unwrap_or_default() {
+                let spec = workers.folder(&id).read_spec().ok().flatten();
+                let name = spec.map_or_else(|| id.to_string(), |spec| spec.hostname);
+                let processes = workers.processes(&id).into_iter();
+                *memory.entry(name).or_default() += processes.filter_map(proportional).sum::<u64>();
+            }
+        }
+        memory
     }
 }
 

@@ -34,22 +34,14 @@ impl Platform {
             objects.insert(0, secret);
         }
         let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
-        let apply = [
-            "apply",
-            "--server-side",
-            "--force-conflicts",
-            "--field-manager=butleradm",
-            "-f",
-            "-",
-        ];
-        self.kubectl(&apply, Some(&list.to_string()))?;
+        self.apply(&list.to_string())?;
         let set = format!("statefulset/{NAME}");
         self.kubectl(
             &["rollout", "status", "-n", NAMESPACE, &set, "--timeout=120s"],
             None,
         )?;
         self.keep_tenants_apart()?;
-        self.kubectl(&apply, Some(&data_store().to_string()))?;
+        self.apply(&data_store().to_string())?;
         let wait = [
             "wait",
             "datastore/default",

@@ -2,6 +2,7 @@
 
 mod bench;
 mod deny;
+mod e2e;
 mod generate;
 mod layers;
 mod steps;
@@ -35,6 +36,8 @@ enum Task {
     Deny,
     /// Run every check and every test
     Test,
+    /// Bring a whole platform up on this machine, use it, break it, take it down and count what is left
+    E2e,
     /// Start a real API server with Butler's resources and controllers
     Up,
     /// Measure, and compare with the goals
@@ -64,6 +67,7 @@ fn run() -> Result<()> {
         Task::Layers => layers::check(),
         Task::Deny => deny::check(),
         Task::Test => test::run(),
+        Task::E2e => e2e::run(),
         Task::Up => up::run(),
         Task::Bench { subject } => bench::run(subject),
         Task::Toolchain(command) => Ok(butler_toolchain::cli::run(&command)?),

@@ -32,7 +32,8 @@ pub(crate) fn cargo_test(args: &[&str], environment: &[(&str, &OsStr)]) -> Resul
     finish(command.args(args), args, environment)
 }
 
-fn is_root() -> bool {
+/// Whether this process is root.
+pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|this| this.uid() == 0)
 }
 

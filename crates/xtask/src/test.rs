@@ -1,10 +1,10 @@
-//! `cargo xtask test`: every check, quick ones first, then all tests on one API server.
+//! `cargo xtask test`: every check, quick ones first, then all tests on one API server, then a whole platform.
 
 use anyhow::{Context, Result};
 use butler_testkit::{Options, SHARED_SERVER, Server};
 
 use crate::{
-    deny, generate, layers,
+    deny, e2e, generate, layers,
     steps::{cargo, cargo_test, step},
 };
 
@@ -36,5 +36,7 @@ pub(crate) fn run() -> Result<()> {
     let shared = [(SHARED_SERVER, server.folder().as_os_str())];
     step("tests", || {
         cargo_test(&["test", "--workspace", "--no-fail-fast"], &shared)
-    })
+    })?;
+    drop(server);
+    step("a whole platform", e2e::run)
 }

@@ -2,13 +2,14 @@
 
 use std::{io, net::Ipv4Addr, path::PathBuf, sync::Arc, time::Duration};
 
-use butler_fabric::{Fabric, Layout, Records, Space};
+use butler_fabric::{Fabric, Records, Space};
 use ipnet::Ipv4Net;
 use thiserror::Error;
 use tokio::{sync::watch, time::timeout};
 
+use super::world;
 use crate::{
-    ledger::{Ledger, LedgerError},
+    ledger::{Ledger, LedgerError, Tenant},
     settings::{Paths, Settings, write},
 };
 
@@ -30,6 +31,14 @@ pub enum BookError {
         #[source]
         source: io::Error,
     },
+    /// The network cannot have such a cluster.
+    #[error("the network has no place for cluster {cluster}: {reason}")]
+    Refused {
+        /// The cluster.
+        cluster: String,
+        /// Why.
+        reason: String,
+    },
     /// The network is not there yet.
     #[error("the network was not put in order within {} s; the agent's log says why", PATIENCE.as_secs())]
     Late,
@@ -50,36 +59,28 @@ pub struct Attached {
 #[derive(Clone, Debug)]
 pub struct Book {
     path: PathBuf,
-    layout: Layout,
-    reserved: Vec<Ipv4Addr>,
+    settings: Settings,
     fabric: Fabric,
     ledger: Arc<watch::Sender<Ledger>>,
     applied: watch::Receiver<Option<Records>>,
 }
 
 impl Book {
-    /// Opens the book of a platform; a new one is empty.
-    pub(super) fn open(
+    /// The book with what it holds, and with the network that follows it.
+    pub(super) fn new(
         paths: &Paths,
         settings: &Settings,
+        ledger: Ledger,
         fabric: Fabric,
         applied: watch::Receiver<Option<Records>>,
-    ) -> io::Result<Self> {
-        let path = paths.state.join("clusters.json");
-        let ledger = match std::fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ledger::default(),
-            text => serde_json::from_slice(&text?).map_err(|error| {
-                io::Error::other(format!("{} is damaged: {error}", path.display()))
-            })?,
-        };
-        Ok(Self {
-            path,
-            layout: settings.layout,
-            reserved: vec![settings.management()],
+    ) -> Self {
+        Self {
+            path: path(paths),
+            settings: settings.clone(),
             fabric,
             ledger: Arc::new(watch::Sender::new(ledger)),
             applied,
-        })
+        }
     }
 
     /// What is written down now.
@@ -92,18 +93,29 @@ impl Book {
     }
 
     /// Makes the network of a cluster, or brings it up to date.
-    pub async fn open_cluster(
-        &self,
-        id: &str,
-        name: &str,
-        pods: Ipv4Net,
-        services: Ipv4Net,
-    ) -> Result<(), BookError> {
+    pub async fn open_cluster(&self, id: &str, tenant: Tenant) -> Result<(), BookError> {
+        let mut tried = self.ledger();
+        tried.open(id, tenant.clone());
+        self.admits(&tried, &tenant.name)?;
         self.change(|ledger| {
-            ledger.open(id, name, pods, services);
+            ledger.open(id, tenant);
             Ok(())
         })?;
         self.settled().await
+    }
+
+    /// Whether the network would leave a cluster out.
+    fn admits(&self, ledger: &Ledger, name: &str) -> Result<(), BookError> {
+        let mut records = world::initial(&self.settings);
+        records.clusters.extend(ledger.clusters().map(|(_, it)| it));
+        let mut refusals = records.admit().refusals.into_iter();
+        match refusals.find(|refusal| refusal.cluster == name) {
+            None => Ok(()),
+            Some(refusal) => Err(BookError::Refused {
+                cluster: refusal.cluster,
+                reason: refusal.reason,
+            }),
+        }
     }
 
     /// Removes the network of a cluster without machines.
@@ -113,9 +125,13 @@ impl Book {
     }
 
     /// Connects a machine; its namespace is ready afterwards.
-    pub async fn attach(&self, machine: &str, cluster: &str) -> Result<Attached, BookError> {
-        let (layout, reserved) = (self.layout, &self.reserved);
-        let address = self.change(|ledger| ledger.attach(layout, reserved, machine, cluster))?;
+    pub async fn attach_machine(
+        &self,
+        machine: &str,
+        cluster: &str,
+    ) -> Result<Attached, BookError> {
+        let (layout, reserved) = (self.settings.layout, [self.settings.management()]);
+        let address = self.change(|ledger| ledger.attach(layout, &reserved, machine, cluster))?;
         self.settled().await?;
         Ok(Attached {
             namespace: self.fabric.file(&Space::Machine(machine.to_owned())),
@@ -125,7 +141,7 @@ impl Book {
     }
 
     /// Takes a machine off the network.
-    pub async fn detach(&self, machine: &str) -> Result<(), BookError> {
+    pub async fn detach_machine(&self, machine: &str) -> Result<(), BookError> {
         self.change(|ledger| {
             ledger.detach(machine);
             Ok(())
@@ -182,9 +198,64 @@ impl Book {
     }
 }
 
+fn path(paths: &Paths) -> PathBuf {
+    paths.state.join("clusters.json")
+}
+
+/// What a book of an earlier time says; a new one is empty.
+pub(super) fn read(paths: &Paths) -> io::Result<Ledger> {
+    let path = path(paths);
+    match std::fs::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Ledger::default()),
+        text => serde_json::from_slice(&text?)
+            .map_err(|error| io::Error::other(format!("{} is damaged: {error}", path.display()))),
+    }
+}
+
 type Place = (butler_fabric::Table, Ipv4Net, Vec<butler_fabric::Machine>);
 
 /// What of a cluster comes from the book; the rest follows what is seen.
 fn place(cluster: &butler_fabric::Cluster) -> Place {
     (cluster.table, cluster.pods, cluster.machines.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use butler_fabric::Layout;
+
+    use super::*;
+
+    fn tenant(pods: &str) -> Tenant {
+        Tenant {
+            name: "team/demo".to_owned(),
+            namespace: "team".to_owned(),
+            cluster: "demo".to_owned(),
+            control_plane: None,
+            pods: pods.parse().unwrap(),
+            services: "10.96.0.0/16".parse().unwrap(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_cluster_that_the_network_has_no_place_for_is_not_written_down() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut paths = Paths::new(folder.path());
+        folder.path().clone_into(&mut paths.state);
+        let settings = Settings {
+            layout: Layout::new("10.40.0.0/24".parse().unwrap()).unwrap(),
+            pods: "10.42.0.0/16".parse().unwrap(),
+            services: "10.96.0.0/16".parse().unwrap(),
+            kubernetes: "v1.35.4".to_owned(),
+        };
+        let fabric = Fabric::new(folder.path());
+        let (_applied, following) = watch::channel(None);
+        let book = Book::new(&paths, &settings, Ledger::default(), fabric, following);
+        for (pods, whose) in [("10.42.8.0/24", "management"), ("10.40.0.0/16", "platform")] {
+            let refused = book.open_cluster("uid", tenant(pods)).await;
+            let said = refused.unwrap_err().to_string();
+            assert!(said.contains(whose), "{said}");
+        }
+        assert_eq!(book.ledger(), Ledger::default());
+        assert_eq!(read(&paths).unwrap(), Ledger::default());
+    }
 }

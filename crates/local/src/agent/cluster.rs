@@ -1,155 +1,181 @@
-//! Follows the management cluster: its nodes and Services become routes, and Services get addresses.
+//! Follows the management cluster and all tenants: what is seen becomes the network's records and Services' addresses.
 
-use std::{collections::BTreeMap, net::Ipv4Addr, path::Path, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    pin::pin,
+    time::Duration,
+};
 
 use butler_fabric::Records;
-use butler_runtime::watch::{Feed, Watchable};
-use futures::{StreamExt as _, stream};
-use k8s_openapi::api::core::v1::{Node, Service};
+use butler_runtime::{task, watch::Feed};
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, Config, ResourceExt as _,
-    api::{Patch, PatchParams},
     config::{KubeConfigOptions, Kubeconfig},
     runtime::watcher,
 };
-use serde_json::json;
-use tokio::{sync::watch, time::sleep};
+use serde::{Deserialize, Serialize};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{sleep, timeout},
+};
 
 use super::{
+    addresses::{Addresses, MANAGEMENT_CLUSTER},
     book::Book,
-    world::{self, SeenNode, SeenService},
+    follow,
+    tenants::Tenants,
+    world::{self, SeenPod, View},
 };
-use crate::settings::{Paths, Settings};
+use crate::{
+    ledger::Ledger,
+    settings::{Paths, Settings, write},
+};
 
-/// The field manager of Services' addresses.
-const MANAGER: &str = "butler-local";
-/// The cluster is being made: nothing can tell when its kubeconfig will be there.
+/// The label of a hosted control plane's pods: its name.
+const CONTROL_PLANE: &str = "steward.butlerlabs.dev/name";
+/// The cluster is being made or started: nothing can tell when it will answer.
 const LOOK: Duration = Duration::from_millis(200);
+/// One question may take this long.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What was last seen of all clusters. It is on disk, so that an agent that starts again cuts nobody off while it has
+/// not heard of everybody.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Seen {
+    views: BTreeMap<String, View>,
+    addresses: Addresses,
+}
+
+impl Seen {
+    fn path(paths: &Paths) -> PathBuf {
+        paths.state.join("seen.json")
+    }
+
+    /// What an earlier agent saw; nothing can be wrong with having seen nothing.
+    pub(super) fn load(paths: &Paths) -> Self {
+        let read = std::fs::read(Self::path(paths));
+        let read = read.and_then(|text| serde_json::from_slice(&text).map_err(io::Error::other));
+        read.unwrap_or_else(|error| {
+            tracing::info!(%error, "nothing is known of clusters yet");
+            Self::default()
+        })
+    }
+
+    pub(super) fn records(
+        &self,
+        settings: &Settings,
+        ledger: &Ledger,
+        pods: &[SeenPod],
+    ) -> Records {
+        let given = self.addresses.given();
+        world::records(settings, ledger, &self.views, given, pods)
+    }
+
+    /// Forgets clusters that are no longer in the book, and gives addresses.
+    fn settle(&mut self, settings: &Settings, ledger: &Ledger) {
+        let ids: Vec<_> = ledger.tenants().map(|(id, _)| id).collect();
+        self.views
+            .retain(|id, _| id == MANAGEMENT_CLUSTER || ids.contains(&id.as_str()));
+        self.addresses.assign(settings.layout, &self.views);
+    }
+}
 
 /// Never ends.
 pub(super) async fn follow(
     paths: Paths,
     settings: Settings,
     book: Book,
+    mut seen: Seen,
     records: watch::Sender<Records>,
 ) {
-    let client = loop {
-        match client(&paths.kubeconfig()).await {
-            Ok(client) => break client,
-            Err(error) => tracing::debug!(%error, "no management cluster yet"),
-        }
-        sleep(LOOK).await;
-    };
-    let nodes: Feed<Node> = feed(&client);
-    let services: Feed<Service> = feed(&client);
-    let mut last = None;
-    let of_cluster = stream::select(
-        nodes.subscribe().map(|_| ()),
-        services.subscribe().map(|_| ()),
+    let client = client_when_it_answers(&paths.agent_kubeconfig()).await;
+    let (sights, mut seeing) = mpsc::channel(64);
+    let given = watch::Sender::new(seen.addresses.given().clone());
+    let management = follow::cluster(
+        MANAGEMENT_CLUSTER.to_owned(),
+        client.clone(),
+        sights.clone(),
+        given.subscribe(),
     );
-    let of_book = stream::unfold(book.watch(), |mut book| async move {
-        book.changed().await.ok().map(|()| ((), book))
-    });
-    let news = stream::select(of_cluster, of_book);
-    let mut news = std::pin::pin!(news.ready_chunks(256));
-    nodes.ready().await;
-    services.ready().await;
-    while news.next().await.is_some() {
-        let seen_nodes: Vec<_> = nodes
-            .store()
-            .state()
-            .iter()
-            .filter_map(|it| node(it))
-            .collect();
-        let all = services.store().state();
-        let wanting: Vec<_> = all.iter().filter_map(|it| service(it)).collect();
-        let given = world::assign(settings.layout, &wanting, &mut last);
-        let next = world::records(&settings, &book.ledger(), &seen_nodes, &given);
+    let _management = task::spawn("follow management cluster", management);
+    let mut tenants = Tenants::new(client.clone(), settings.layout, sights, given.subscribe());
+    let ours = watcher::Config::default().labels(CONTROL_PLANE);
+    let pods: Feed<Pod> = Feed::start(Api::all(client), ours);
+    let mut of_pods = pin!(pods.subscribe().ready_chunks(256));
+    pods.ready().await;
+    let mut of_book = book.watch();
+    let mut stored = Seen::default();
+    loop {
+        let ledger = of_book.borrow_and_update().clone();
+        tenants.keep(&ledger);
+        seen.settle(&settings, &ledger);
+        if stored != seen {
+            // On disk before anybody acts on it: after a crash nobody gets an address a second time.
+            match write(&Seen::path(&paths), &serde_json::json!(seen).to_string()) {
+                Ok(()) => stored.clone_from(&seen),
+                Err(error) => tracing::error!(%error, "what is seen could not be written down"),
+            }
+        }
+        let acting = pods.store().state();
+        let mut acting: Vec<_> = acting.iter().filter_map(|it| pod(it)).collect();
+        acting.sort_by_key(|pod| pod.address);
+        let next = seen.records(&settings, &ledger, &acting);
         records.send_if_modified(|held| {
             let changed = *held != next;
             held.clone_from(&next);
             changed
         });
-        for service in &wanting {
-            let address = given.get(&service.name).copied();
-            if address != service.held
-                && let Err(error) = report(&client, &service.name, address).await
-            {
-                tracing::warn!(%error, service = ?service.name, "an address could not be reported");
+        given.send_if_modified(|held| {
+            let changed = held != seen.addresses.given();
+            held.clone_from(seen.addresses.given());
+            changed
+        });
+        tokio::select! {
+            _ = of_pods.next() => {}
+            Some((id, view)) = seeing.recv() => {
+                seen.views.insert(id, view);
             }
+            changed = of_book.changed() => if changed.is_err() { return },
         }
     }
 }
 
-/// A client with the administrator's kubeconfig.
-pub(crate) async fn client(
-    kubeconfig: &Path,
-) -> Result<Client, Box<dyn std::error::Error + Send + Sync>> {
+/// A client with a kubeconfig that may not be there yet, of a cluster that may not answer yet: whoever watches a
+/// cluster that is down tries again more and more seldom.
+pub(super) async fn client_when_it_answers(kubeconfig: &Path) -> Client {
+    loop {
+        match timeout(PATIENCE, client(kubeconfig)).await {
+            Ok(Ok(client)) => return client,
+            Ok(Err(error)) => tracing::debug!(%error, "no management cluster yet"),
+            Err(late) => tracing::debug!(%late, "the management cluster does not answer"),
+        }
+        sleep(LOOK).await;
+    }
+}
+
+async fn client(kubeconfig: &Path) -> Result<Client, Box<dyn std::error::Error + Send + Sync>> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    Ok(Client::try_from(config)?)
+    let client = Client::try_from(config)?;
+    client.apiserver_version().await?;
+    Ok(client)
 }
 
-fn feed<K: Watchable<Scope: kube::core::ResourceScope>>(client: &Client) -> Feed<K> {
-    Feed::start(Api::all(client.clone()), watcher::Config::default())
-}
-
-/// What is known of a node; nothing without an address.
-fn node(node: &Node) -> Option<SeenNode> {
-    let status = node.status.as_ref()?;
-    let addresses = status.addresses.iter().flatten();
-    let internal = addresses.into_iter().find(|it| it.type_ == "InternalIP")?;
-    let pods = node.spec.as_ref().and_then(|spec| spec.pod_cidr.as_ref());
-    let conditions = status.conditions.iter().flatten();
-    let mut ready = conditions.filter(|it| it.type_ == "Ready");
-    Some(SeenNode {
-        address: internal.address.parse().ok()?,
-        pods: pods.and_then(|it| it.parse().ok()),
-        ready: ready.any(|it| it.status == "True"),
-    })
-}
-
-/// A Service that wants an address from us.
-fn service(service: &Service) -> Option<SeenService> {
-    let spec = service.spec.as_ref()?;
-    let wants = spec.type_.as_deref() == Some("LoadBalancer") && spec.load_balancer_class.is_none();
-    if !wants || service.metadata.deletion_timestamp.is_some() {
+/// A pod that acts for its tenant: from when it has an address until it has ended.
+fn pod(pod: &Pod) -> Option<SeenPod> {
+    let status = pod.status.as_ref()?;
+    let ended = ["Succeeded", "Failed"].map(Some);
+    if ended.contains(&status.phase.as_deref()) {
         return None;
     }
-    let status = service
-        .status
-        .as_ref()
-        .and_then(|it| it.load_balancer.as_ref());
-    let held = status.and_then(|it| it.ingress.as_ref()?.first()?.ip.as_deref()?.parse().ok());
-    let asked = spec
-        .load_balancer_ip
-        .as_ref()
-        .and_then(|it| it.parse().ok());
-    Some(SeenService {
-        name: (service.namespace()?, service.name_any()),
-        held,
-        asked,
+    Some(SeenPod {
+        namespace: pod.namespace()?,
+        control_plane: pod.labels().get(CONTROL_PLANE)?.clone(),
+        address: status.pod_ip.as_ref()?.parse().ok()?,
+        machine: status.host_ip.as_ref()?.parse().ok()?,
     })
-}
-
-async fn report(
-    client: &Client,
-    (namespace, name): &(String, String),
-    address: Option<Ipv4Addr>,
-) -> Result<(), kube::Error> {
-    let ingress: Vec<_> = address
-        .iter()
-        .map(|ip| BTreeMap::from([("ip", ip)]))
-        .collect();
-    let status = json!({
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": { "name": name },
-        "status": { "loadBalancer": { "ingress": ingress } },
-    });
-    let api: Api<Service> = Api::namespaced(client.clone(), namespace);
-    let parameters = PatchParams::apply(MANAGER).force();
-    api.patch_status(name, &parameters, &Patch::Apply(&status))
-        .await
-        .map(drop)
 }

@@ -2,9 +2,13 @@
 //!
 //! It holds nothing that cannot be read again, so it can be killed and started at any time: machines live on meanwhile.
 
+pub mod addresses;
 mod book;
 mod cluster;
+mod follow;
+mod machines;
 mod services;
+mod tenants;
 pub mod world;
 
 use std::{
@@ -45,22 +49,29 @@ pub async fn run(
 ) -> Result<(), Error> {
     let _lock = lock(&paths)?;
     let fabric = Fabric::new(paths.network());
-    let (sender, records) = watch::channel(world::initial(&settings));
+    let ledger = book::read(&paths).map_err(Error::on("read the book of clusters"))?;
+    let seen = cluster::Seen::load(&paths);
+    // As it was: whoever starts again cuts nobody off.
+    let (sender, records) = watch::channel(seen.records(&settings, &ledger, &[]));
     let keeper = Keeper::new(fabric.clone(), records);
     let mut applied = keeper.applied();
-    let book = Book::open(&paths, &settings, fabric, keeper.applied());
-    let book = book.map_err(Error::on("read the book of clusters"))?;
+    let book = Book::new(&paths, &settings, ledger, fabric, keeper.applied());
     let keeper = task::spawn("fabric", keeper.run(stop.clone()));
     let services = services::start(&paths, &settings, &toolchain)
         .map_err(Error::on("start the registry and the resolver"))?;
-    let cluster = task::spawn("cluster", async move {
+    let looking_after = {
+        let (paths, settings) = (paths.clone(), settings.clone());
+        machines::run(paths, settings, toolchain, book.clone(), stop.clone())
+    };
+    let work = task::spawn("clusters and machines", async move {
         // Nobody may ask for an address of the network before it is there.
         if applied.wait_for(Option::is_some).await.is_ok() {
-            cluster::follow(paths, settings, book, sender).await;
+            let following = cluster::follow(paths, settings, book, seen, sender);
+            tokio::join!(following, looking_after);
         }
     });
     stop.cancelled().await;
-    drop(cluster);
+    drop(work);
     drop(services);
     keeper.join().await;
     Ok(())

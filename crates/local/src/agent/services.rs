@@ -80,6 +80,8 @@ async fn run(
         .arg(program)
         .args(arguments)
         .env("OTEL_TRACES_EXPORTER", "none")
+        // Far above what either needs at rest: the registry gives back what it took to be filled.
+        .env("GOMEMLIMIT", "128MiB")
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)

@@ -1,20 +1,25 @@
-//! From what is seen in the management cluster to the network's records and to the addresses of Services. Pure.
+//! From what is seen in clusters to the network's records and to the addresses of Services. Pure.
+//!
+//! What a tenant says is only ever used for the tenant itself: which pods its nodes carry goes through the network's
+//! gate, and which address a Service has is what we wrote down, not what its status claims.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::Ipv4Addr,
 };
 
-use butler_fabric::{Balancer, Cluster, Layout, Machine, Node, Records, Table};
+use butler_fabric::{Balancer, Cluster, Endpoint, Machine, Node, Records, Table};
 use ipnet::Ipv4Net;
+use serde::{Deserialize, Serialize};
 
+use super::addresses::{Given, MANAGEMENT_CLUSTER};
 use crate::{
-    ledger::Ledger,
+    ledger::{Ledger, Tenant},
     settings::{MANAGEMENT, Settings},
 };
 
 /// A node as its cluster tells about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenNode {
     /// Its own address.
     pub address: Ipv4Addr,
@@ -25,14 +30,36 @@ pub struct SeenNode {
 }
 
 /// A Service of type `LoadBalancer`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenService {
-    /// Namespace and name.
-    pub name: (String, String),
-    /// The address it has.
+    /// Namespace and name, with a slash between.
+    pub name: String,
+    /// The address its status has.
     pub held: Option<Ipv4Addr>,
     /// The address its owner would like.
     pub asked: Option<Ipv4Addr>,
+}
+
+/// What was last seen of a cluster. It is kept while the cluster does not answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct View {
+    /// Its nodes.
+    pub nodes: Vec<SeenNode>,
+    /// Its load balancers.
+    pub services: Vec<SeenService>,
+}
+
+/// A pod of a hosted control plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenPod {
+    /// Its namespace.
+    pub namespace: String,
+    /// The name of the control plane.
+    pub control_plane: String,
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// The address of the machine it is on.
+    pub machine: Ipv4Addr,
 }
 
 /// The network before anything is known: the management cluster's machine.
@@ -40,7 +67,7 @@ pub fn initial(settings: &Settings) -> Records {
     Records {
         layout: settings.layout,
         clusters: vec![Cluster {
-            name: "management".to_owned(),
+            name: MANAGEMENT_CLUSTER.to_owned(),
             table: Table::Main,
             pods: settings.pods,
             services: settings.services,
@@ -59,149 +86,164 @@ pub fn initial(settings: &Settings) -> Records {
 pub fn records(
     settings: &Settings,
     book: &Ledger,
-    nodes: &[SeenNode],
-    addresses: &BTreeMap<(String, String), Ipv4Addr>,
+    views: &BTreeMap<String, View>,
+    given: &Given,
+    pods: &[SeenPod],
 ) -> Records {
     let mut records = initial(settings);
-    let ready: BTreeSet<_> = nodes
-        .iter()
-        .filter(|node| node.ready)
-        .map(|node| node.address)
-        .collect();
     for management in &mut records.clusters {
-        management.nodes = nodes
-            .iter()
-            .filter_map(|node| {
-                Some(Node {
-                    machine: node.address,
-                    pods: node.pods?,
-                })
-            })
-            .collect();
-        management.balancers = addresses
-            .values()
-            .map(|address| Balancer {
-                address: *address,
-                machines: ready.clone(),
-            })
-            .collect();
+        see(management, MANAGEMENT_CLUSTER, views, given);
     }
-    records
-        .clusters
-        .extend(book.clusters().map(|(_, cluster)| cluster));
+    let tenants: BTreeMap<_, _> = book.tenants().collect();
+    for (id, mut cluster) in book.clusters() {
+        see(&mut cluster, id, views, given);
+        if let Some(tenant) = tenants.get(id) {
+            cluster.endpoints = endpoints(tenant, pods);
+        }
+        records.clusters.push(cluster);
+    }
     records
 }
 
-/// Gives every Service an address: the one it has, else the one it asks for, else the next that is free.
-///
-/// `last` is the address that was given last: the search goes on behind it, so that an address that was freed rests.
-pub fn assign(
-    layout: Layout,
-    services: &[SeenService],
-    last: &mut Option<Ipv4Addr>,
-) -> BTreeMap<(String, String), Ipv4Addr> {
-    let range = layout.balancers();
-    let mut taken = BTreeSet::new();
-    let mut given = BTreeMap::new();
-    let mut sorted: Vec<_> = services.iter().collect();
-    sorted.sort_by(|one, other| one.name.cmp(&other.name));
-    let mut give = |service: &SeenService, address: Option<Ipv4Addr>| {
-        let address = address.filter(|it| range.contains(it) && taken.insert(*it));
-        if let Some(address) = address {
-            given.insert(service.name.clone(), address);
-        }
-        address.is_some()
+/// Adds what is seen of a cluster to its place in the network.
+fn see(cluster: &mut Cluster, id: &str, views: &BTreeMap<String, View>, given: &Given) {
+    let Some(view) = views.get(id) else { return };
+    let carries = |node: &SeenNode| {
+        Some(Node {
+            machine: node.address,
+            pods: node.pods?,
+        })
     };
-    // Who has one keeps it, whoever else comes.
-    let rest: Vec<_> = sorted.into_iter().filter(|it| !give(it, it.held)).collect();
-    let rest: Vec<_> = rest.into_iter().filter(|it| !give(it, it.asked)).collect();
-    for service in rest {
-        let start = last.map_or(0, |last| last.to_bits() - range.network().to_bits() + 1);
-        let size = u32::try_from(range.hosts().count() + 2).unwrap_or(u32::MAX);
-        let candidates = (0..size)
-            .map(|offset| Ipv4Addr::from_bits(range.network().to_bits() + (start + offset) % size));
-        for address in candidates {
-            if give(service, Some(address)) {
-                *last = Some(address);
-                break;
-            }
-        }
-    }
-    given
+    cluster.nodes = view.nodes.iter().filter_map(carries).collect();
+    let ready = view.nodes.iter().filter(|node| node.ready);
+    let ready: BTreeSet<_> = ready.map(|node| node.address).collect();
+    let addresses = given.get(id).into_iter().flat_map(BTreeMap::values);
+    cluster.balancers = addresses
+        .map(|address| Balancer {
+            address: *address,
+            machines: ready.clone(),
+        })
+        .collect();
+}
+
+/// The pods that act for a tenant.
+fn endpoints(tenant: &Tenant, pods: &[SeenPod]) -> Vec<Endpoint> {
+    let acts = |pod: &&SeenPod| {
+        pod.namespace == tenant.namespace
+            && Some(&pod.control_plane) == tenant.control_plane.as_ref()
+    };
+    let endpoint = |pod: &SeenPod| Endpoint {
+        pod: pod.address,
+        machine: pod.machine,
+    };
+    pods.iter().filter(acts).map(endpoint).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use butler_fabric::Layout;
+
     use super::*;
 
-    fn layout() -> Layout {
-        Layout::new("10.40.0.0/26".parse().unwrap()).unwrap()
-    }
-
-    fn service(name: &str, held: Option<&str>, asked: Option<&str>) -> SeenService {
-        SeenService {
-            name: ("default".to_owned(), name.to_owned()),
-            held: held.map(|it| it.parse().unwrap()),
-            asked: asked.map(|it| it.parse().unwrap()),
+    fn settings() -> Settings {
+        Settings {
+            layout: Layout::new("10.40.0.0/24".parse().unwrap()).unwrap(),
+            pods: "10.42.0.0/16".parse().unwrap(),
+            services: "10.96.0.0/16".parse().unwrap(),
+            kubernetes: "v1.35.4".to_owned(),
         }
     }
 
-    fn assigned(services: &[SeenService], last: &mut Option<Ipv4Addr>) -> Vec<String> {
-        let given = assign(layout(), services, last);
-        given
-            .iter()
-            .map(|((_, name), it)| format!("{name} {it}"))
-            .collect()
-    }
-
-    #[test]
-    fn who_has_an_address_keeps_it_and_others_get_what_they_ask_for_or_the_next() {
-        let services = [
-            service("a", None, None),
-            service("b", None, Some("10.40.0.33")),
-            service("c", Some("10.40.0.32"), None),
-            service("d", None, Some("10.40.0.32")),
-        ];
-        let wanted = [
-            "a 10.40.0.34",
-            "b 10.40.0.33",
-            "c 10.40.0.32",
-            "d 10.40.0.35",
-        ];
-        assert_eq!(assigned(&services, &mut None), wanted);
-    }
-
-    #[test]
-    fn an_address_that_is_not_ours_to_give_is_not_given() {
-        let services = [service("a", Some("10.40.0.5"), Some("192.0.2.1"))];
-        assert_eq!(assigned(&services, &mut None), ["a 10.40.0.32"]);
-    }
-
-    #[test]
-    fn a_freed_address_rests_until_the_others_were_used() {
-        let mut last = None;
-        assert_eq!(
-            assigned(&[service("a", None, None)], &mut last),
-            ["a 10.40.0.32"]
-        );
-        assert_eq!(
-            assigned(&[service("b", None, None)], &mut last),
-            ["b 10.40.0.33"]
-        );
-        for _ in 0..14 {
-            assigned(&[service("x", None, None)], &mut last);
+    fn book() -> Ledger {
+        let mut book = Ledger::default();
+        for id in ["blue", "red"] {
+            let tenant = Tenant {
+                name: format!("team/{id}"),
+                namespace: "team".to_owned(),
+                cluster: id.to_owned(),
+                control_plane: Some(format!("{id}-plane")),
+                pods: "10.244.0.0/16".parse().unwrap(),
+                services: "10.96.0.0/16".parse().unwrap(),
+            };
+            book.open(id, tenant);
+            book.attach(settings().layout, &[settings().management()], id, id)
+                .unwrap();
         }
-        assert_eq!(
-            assigned(&[service("c", None, None)], &mut last),
-            ["c 10.40.0.32"]
-        );
+        book
+    }
+
+    fn node(address: &str, ready: bool) -> SeenNode {
+        SeenNode {
+            address: address.parse().unwrap(),
+            pods: Some("10.244.0.0/24".parse().unwrap()),
+            ready,
+        }
+    }
+
+    fn pod(namespace: &str, control_plane: &str, address: &str) -> SeenPod {
+        SeenPod {
+            namespace: namespace.to_owned(),
+            control_plane: control_plane.to_owned(),
+            address: address.parse().unwrap(),
+            machine: settings().management(),
+        }
     }
 
     #[test]
-    fn an_empty_range_leaves_the_rest_waiting() {
-        let services: Vec<_> = (0..20)
-            .map(|it| service(&format!("s{it:02}"), None, None))
-            .collect();
-        assert_eq!(assigned(&services, &mut None).len(), 16);
+    fn tenants_with_equal_ranges_get_what_is_theirs_and_only_nodes_that_are_ready_serve() {
+        let book = book();
+        let views = BTreeMap::from([
+            (
+                "blue".to_owned(),
+                View {
+                    nodes: vec![node("10.40.0.2", true), node("10.40.0.9", false)],
+                    services: Vec::new(),
+                },
+            ),
+            (
+                "red".to_owned(),
+                View {
+                    nodes: vec![node("10.40.0.3", true)],
+                    services: Vec::new(),
+                },
+            ),
+        ]);
+        let address: Ipv4Addr = "10.40.0.130".parse().unwrap();
+        let given = Given::from([(
+            "blue".to_owned(),
+            BTreeMap::from([("default/web".to_owned(), address)]),
+        )]);
+        let pods = [
+            pod("team", "blue-plane", "10.42.0.7"),
+            pod("team", "red-plane", "10.42.0.8"),
+            pod("other", "blue-plane", "10.42.0.9"),
+        ];
+        let records = records(&settings(), &book, &views, &given, &pods);
+        let [_, blue, red] = records.clusters.as_slice() else {
+            panic!("{records:#?}")
+        };
+        let ready = BTreeSet::from(["10.40.0.2".parse().unwrap()]);
+        assert_eq!(blue.balancers.len(), 1);
+        assert_eq!(blue.balancers[0].machines, ready);
+        let acts: Vec<_> = blue.endpoints.iter().map(|it| it.pod.to_string()).collect();
+        assert_eq!(acts, ["10.42.0.7"], "not those of another namespace");
+        assert_eq!((red.balancers.len(), red.nodes.len()), (0, 1));
+        assert_eq!(red.endpoints.len(), 1);
+    }
+
+    #[test]
+    fn a_node_that_claims_to_be_anothers_machine_is_left_out_at_the_gate() {
+        let book = book();
+        let views = BTreeMap::from([(
+            "blue".to_owned(),
+            View {
+                // Red's machine, and the management cluster's.
+                nodes: vec![node("10.40.0.3", true), node("10.40.0.10", true)],
+                services: Vec::new(),
+            },
+        )]);
+        let records = records(&settings(), &book, &views, &Given::new(), &[]);
+        let refusals = records.admit().refusals;
+        assert_eq!(refusals.len(), 2, "{refusals:?}");
     }
 }

@@ -3,6 +3,13 @@
 set -e
 folder=$1 name=$2 address=$3 kubernetes=$4 containerd=$5
 root=$folder/root
+# The network outlives the machine. What an earlier life left there is on no machine that starts, and kube-proxy leaves
+# Services out when it finds half of its rules.
+nft list tables | while read -r table; do
+  # shellcheck disable=SC2086 # several words
+  nft delete $table
+done
+! ip link show cni0 >/dev/null 2>&1 || ip link delete cni0
 mount --make-rprivate /
 mount --bind "$root" "$root"
 mount -t overlay overlay -o "lowerdir=/usr,upperdir=$folder/usr,workdir=$folder/usr.work" "$root/usr"

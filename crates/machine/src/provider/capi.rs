@@ -34,6 +34,7 @@ pub(super) struct ClusterSpec {
     pub(super) paused: Option<bool>,
     pub(super) cluster_network: ClusterNetwork,
     pub(super) infrastructure_ref: Option<Reference>,
+    pub(super) control_plane_ref: Option<Reference>,
 }
 
 /// Ranges.

@@ -14,6 +14,12 @@ pub struct ClusterNetwork {
     pub id: String,
     /// Namespace and name of the `LocalCluster`, for people.
     pub name: String,
+    /// Namespace of all of its objects.
+    pub namespace: String,
+    /// Name of the Cluster.
+    pub cluster: String,
+    /// Name of its control plane, where it has one of its own kind.
+    pub control_plane: Option<String>,
     /// Ranges of pods; other Clusters may have the same.
     pub pods: Vec<String>,
     /// Ranges of Services; other Clusters may have the same.

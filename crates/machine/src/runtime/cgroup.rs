@@ -140,7 +140,24 @@ impl Cgroups {
                 }
             }
         }
+        self.raise_share();
         self.limit(id, cpu_milli, memory_bytes)
+    }
+
+    /// A cgroup counts as one process when processors are shared out: on a busy host all machines together would get
+    /// as much as a single compiler, and kubelets would miss their deadlines. Where it cannot be raised they are slower.
+    fn raise_share(&self) {
+        let (file, value) = match self {
+            Self::V1(trees) => {
+                let tree = trees.iter().find(|tree| tree.has("cpu"));
+                let parent = tree.map(|tree| tree.mount.join(PARENT));
+                (parent.unwrap_or_default().join("cpu.shares"), "16384")
+            }
+            Self::V2(mount) => (mount.join(PARENT).join("cpu.weight"), "1600"),
+        };
+        if let Err(error) = fs::write(&file, value) {
+            tracing::debug!(?file, %error, "the share of machines stays as it is");
+        }
     }
 
     fn limit(
@@ -199,6 +216,24 @@ impl Cgroups {
         let text = lists.map(|list| fs::read_to_string(list).unwrap_or_default());
         let lines = text.iter().flat_map(|text| text.lines());
         lines.filter_map(|line| line.parse().ok()).collect()
+    }
+
+    /// Every process of the machine.
+    pub(crate) fn all_processes(&self, id: &MachineId) -> Vec<u32> {
+        let folder = self
+            .folder(id, "pids")
+            .or_else(|| self.folder(id, "memory"));
+        let mut open: Vec<_> = folder.into_iter().collect();
+        let mut found = Vec::new();
+        while let Some(folder) = open.pop() {
+            // It may just have been removed.
+            let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+            found.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
+            let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+            let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+            open.extend(folders.map(|entry| entry.path()));
+        }
+        found
     }
 
     /// Lets all processes of a machine stand still, or go on.

@@ -14,6 +14,8 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 
 use super::{Cgroups, Error, Folder};
 
+/// The packet filter of whoever made the network, which stays.
+const PLATFORM_TABLE: &str = "butler";
 /// What the first process says when the machine is up.
 pub(crate) const UP: &str = "up";
 
@@ -30,6 +32,7 @@ pub fn launch(folder: &Path) -> Result<(), Error> {
     let network = File::open(network).map_err(Error::file("open", network))?;
     move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))
         .map_err(Error::kernel("enter the network namespace"))?;
+    forget()?;
     unshare()?;
 
     let console = folder.console();
@@ -62,6 +65,39 @@ pub fn launch(folder: &Path) -> Result<(), Error> {
     Err(Error::NotStarted {
         id: spec.id,
         console: folder.last_words(),
+    })
+}
+
+/// Removes what an earlier life of the machine left in its network, which outlives it: after a start there is none of
+/// it on any other machine, and kube-proxy leaves Services out when it finds half of its rules.
+fn forget() -> Result<(), Error> {
+    for table in run("nft", &["list", "tables"])?.lines() {
+        if !table.ends_with(&format!(" {PLATFORM_TABLE}")) {
+            let words: Vec<_> = table.split(' ').collect();
+            run("nft", &[&["delete"], words.as_slice()].concat())?;
+        }
+    }
+    for line in run("ip", &["-brief", "link", "show", "type", "bridge"])?.lines() {
+        if let Some(bridge) = line.split_whitespace().next() {
+            run("ip", &["link", "delete", bridge])?;
+        }
+    }
+    Ok(())
+}
+
+/// What a program of the host prints; nothing where there is no such program, and so nothing that it made.
+fn run(program: &str, words: &[&str]) -> Result<String, Error> {
+    let output = match Command::new(program).args(words).output() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(String::new()),
+        output => output.map_err(Error::file("run", Path::new(program)))?,
+    };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if output.status.success() {
+        return Ok(text(&output.stdout));
+    }
+    Err(Error::Command {
+        command: format!("{program} {}", words.join(" ")),
+        output: text(&output.stderr),
     })
 }
 

@@ -214,6 +214,18 @@ impl Machines {
         Ok(())
     }
 
+    /// Ends a machine as if its host went down: it keeps its disk, and goes on when it is started again.
+    pub fn stop(&self, id: &MachineId) -> Result<(), Error> {
+        let _lock = self.folder(id).lock()?;
+        self.end(id)?;
+        self.cgroups.remove(id)
+    }
+
+    /// Every process of a machine, those of its pods too.
+    pub fn processes(&self, id: &MachineId) -> Vec<u32> {
+        self.cgroups.all_processes(id)
+    }
+
     /// Cuts a machine off from everything but itself.
     pub fn partition(&self, id: &MachineId) -> Result<(), Error> {
         let handle = self.running(id)?;

@@ -14,7 +14,7 @@ mod stage;
 
 use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt as _};
 
-use butler_machine::runtime::{Error, Held, protocol::Outcome};
+use butler_machine::runtime::{Cgroups, Error, Held, protocol::Outcome};
 use stage::{Stage, can_run, left, namespaces};
 
 const EVERYTHING: &str = "#cloud-config
@@ -80,6 +80,8 @@ fn a_machine_runs_its_bootstrap_data_once_and_leaves_nothing_behind() {
     );
     assert_eq!(stage.run("cat /proc/sys/vm/overcommit_memory"), "1");
     assert_eq!(stage.run("ls /sys/class/net").trim(), "lo");
+    // kubeadm looks for the runtime's socket there.
+    assert_eq!(stage.run("readlink -f /var/run"), "/run");
 
     // A second look, as after a restart of whoever looks, finds the same; a second start changes nothing.
     stage.start(EVERYTHING);
@@ -162,6 +164,40 @@ fn a_machine_that_is_broken_on_purpose_comes_back_as_it_was() {
     stage.machines.pause(&stage.id).unwrap();
     stage.machines.remove(&stage.id).unwrap();
     assert_eq!(left(&stage, &namespaces), Vec::<String>::new());
+}
+
+#[test]
+fn a_machine_that_is_stopped_leaves_its_disk_only_and_goes_on_from_it() {
+    if !can_run() {
+        return;
+    }
+    let stage = Stage::new();
+    stage.start("#cloud-config\nruncmd: [date +%N > /var/tmp/once]\n");
+    stage.until("the bootstrap data", |seen| seen.outcome.is_some());
+    let once = fs::read_to_string(stage.file("var/tmp/once")).unwrap();
+    let inside = stage.machines.processes(&stage.id);
+    assert!(inside.contains(&stage.observe().pid.unwrap()), "{inside:?}");
+    for left in [
+        "nft add table ip kube-proxy",
+        "nft add table ip butler",
+        "ip link add cni0 type bridge",
+    ] {
+        assert_eq!(stage.run(left), "");
+    }
+    stage.machines.stop(&stage.id).unwrap();
+    let stopped = stage.observe();
+    assert_eq!((stopped.pid, stopped.held), (None, None));
+    assert_eq!(Cgroups::detect().unwrap().count(&stage.id), 0);
+    assert!(stage.machines.processes(&stage.id).is_empty());
+    stage.start("#cloud-config\nruncmd: [date +%N > /var/tmp/once]\n");
+    assert!(stage.observe().pid.is_some());
+    assert_eq!(
+        fs::read_to_string(stage.file("var/tmp/once")).unwrap(),
+        once
+    );
+    // Its network outlives it, and has nothing of its earlier life but what the platform made.
+    assert_eq!(stage.run("nft list tables"), "table ip butler");
+    assert_eq!(stage.run("ip -br link show type bridge"), "");
 }
 
 #[test]

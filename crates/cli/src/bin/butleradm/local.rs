@@ -48,7 +48,7 @@ fn place() -> Result<(Paths, Toolchain)> {
 }
 
 /// The platform that is there, whatever it was made with.
-fn existing() -> Result<Platform> {
+pub(crate) fn existing() -> Result<Platform> {
     let (paths, toolchain) = place()?;
     let settings = match paths
         .load()
@@ -127,7 +127,7 @@ pub(crate) fn logs(args: &Logs) -> Result {
 }
 
 pub(crate) async fn agent() -> Result {
-    logging::init(Format::Text, "info,kube_client=off");
+    logging::init(Format::Text, "info,kube_client=off,kube_runtime=off");
     let (stop, _signals) = shutdown::on_signal().map_err(Error::on("listen for signals"))?;
     let (paths, toolchain) = place()?;
     let settings = paths

@@ -1,6 +1,7 @@
 //! `butleradm`: for people who run the platform.
 
 mod local;
+mod machine;
 mod mirror;
 
 use std::process::ExitCode;
@@ -27,6 +28,8 @@ enum Command {
     Logs(local::Logs),
     /// End the platform and remove its disks
     Reset,
+    /// Break a machine of a tenant on purpose, or repair it
+    Machine(machine::Args),
     /// Fill a registry with the platform's images
     Mirror(mirror::Args),
     /// Keep a platform going; started by `up`
@@ -34,14 +37,26 @@ enum Command {
     Agent,
 }
 
+fn main() -> ExitCode {
+    // A machine begins as this program, with one thread and nothing else.
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((first, rest)) = arguments.split_first()
+        && first == butler_local::machines::WORD
+    {
+        return butler_machine::runtime::main(rest);
+    }
+    run()
+}
+
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Up(args) => local::up(&args).await,
         Command::Status => local::status().await,
         Command::Down => local::down().await,
         Command::Logs(args) => local::logs(&args),
         Command::Reset => local::reset().await,
+        Command::Machine(args) => machine::run(&args),
         Command::Mirror(args) => mirror::run(args).await,
         Command::Agent => local::agent().await,
     };
@@ -75,5 +90,15 @@ impl Failure {
 impl From<butler_local::Error> for Failure {
     fn from(error: butler_local::Error) -> Self {
         Self::new(&error, error.exit_code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_fits_together() {
+        super::Cli::command().debug_assert();
     }
 }

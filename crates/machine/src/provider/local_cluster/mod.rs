@@ -90,9 +90,13 @@ impl Controller {
             return Ok(Some(("Starting", message.to_owned())));
         }
         let ranges = &cluster.spec.cluster_network;
+        let control_plane = cluster.spec.control_plane_ref.as_ref();
         let network = ClusterNetwork {
             id: raw.uid().unwrap_or_default(),
             name: full_name(raw),
+            namespace: raw.namespace().unwrap_or_default(),
+            cluster: cluster.name_any(),
+            control_plane: control_plane.map(|reference| reference.name.clone()),
             pods: ranges.pods.cidr_blocks.clone(),
             services: ranges.services.cidr_blocks.clone(),
         };

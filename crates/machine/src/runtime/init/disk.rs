@@ -1,6 +1,6 @@
 //! The disk of a machine that starts for the first time: what it takes over from its host, and its identity.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
 use super::super::{Error, Folder, MachineSpec, configuration::system_accounts};
 
@@ -26,6 +26,11 @@ pub(super) fn prepare(folder: &Folder, spec: &MachineSpec) -> Result<(), Error> 
     let etc = root.join("etc");
     for path in [etc.join("ssl"), root.join("var/lib")] {
         fs::create_dir_all(&path).map_err(Error::file("make", &path))?;
+    }
+    // As every distribution has it: programs still use the older name.
+    let older = root.join("var/run");
+    if older.symlink_metadata().is_err() {
+        symlink("/run", &older).map_err(Error::file("make", &older))?;
     }
     for name in TAKEN_OVER {
         let source = Path::new("/etc").join(name);

@@ -47,6 +47,9 @@ fn configuration(settings: &TenantSettings) -> Value {
         "bindAddress": if settings.pod_cidr.is_ipv4() { "0.0.0.0" } else { "::" },
         "clientConnection": { "kubeconfig": format!("{FOLDER}/kubeconfig.conf") },
         "clusterCIDR": settings.pod_cidr,
+        // The limit is the machine's own: where a machine is a container the kernel refuses to change it, and
+        // kube-proxy would end.
+        "conntrack": { "maxPerCore": 0 },
     })
 }
 

@@ -1,0 +1,184 @@
+//! The platform on this machine, from nothing to nothing: `make e2e`.
+//!
+//! It takes minutes, root and the whole machine, so it is no part of `cargo test`.
+#![allow(
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test fails where it stands"
+)]
+
+mod server;
+mod stage;
+mod tenant;
+
+use std::path::Path;
+
+use stage::{Cluster, Janitor, MANAGEMENT, butleradm, count, get, good, is_root, run, until};
+use tenant::Tenant;
+
+#[test]
+#[ignore = "takes the whole machine: make e2e"]
+fn a_platform_comes_up_with_tenants_serves_heals_and_leaves_nothing() {
+    if !is_root() {
+        println!("skipped: the platform needs root");
+        return;
+    }
+    assert!(
+        !Path::new("/var/lib/butler").exists(),
+        "there is a platform on this machine, which this test would remove: `butleradm reset` first"
+    );
+    let before = count();
+    let janitor = Janitor::new();
+    let first = good(&["up"]);
+    good(&["status"]);
+    let management = Cluster(MANAGEMENT.to_owned());
+    webhooks_of_cluster_api_are_called(&management);
+
+    // Two tenants with equal ranges: the sample, whose node is Ready, and another.
+    tenant::push_image();
+    Tenant::make("twin");
+    let folder = tempfile::tempdir().unwrap();
+    let demo = Tenant::serve("demo", folder.path());
+    demo.check_api();
+    let twin = Tenant::serve("twin", folder.path());
+    twin.check_api();
+    neither_reaches_the_other(&demo, &twin);
+    good(&["status"]);
+
+    machines_are_broken_and_come_back(&management, &demo);
+
+    // Whoever cuts the network finds it whole again, on the host and on the router.
+    run("ip link delete butler0");
+    demo.answers("after the host's link was deleted");
+    run(
+        "for bridge in $(nsenter --net=/run/butler/net/.router ip -br link show type bridge | cut -d' ' -f1); do \
+         nsenter --net=/run/butler/net/.router ip link delete $bridge; done",
+    );
+    demo.answers("after all bridges were deleted");
+    twin.answers("after all bridges were deleted");
+    assert!(!demo.reaches(&format!("{}:10250", twin.nodes()[0])));
+
+    // The network goes on without its keeper, and `up` brings that back.
+    run("kill -9 $(cat /run/butler/agent.lock)");
+    demo.answers("without an agent");
+    let second = good(&["up"]);
+
+    // Down and up again: the same clusters.
+    let down = good(&["down"]);
+    nothing_is_left(&before);
+    good(&["up"]);
+    demo.answers("after a restart");
+    twin.answers("after a restart");
+
+    // The management machine that is killed comes back by `up`.
+    run("kill -9 $(cat /var/lib/butler/machines/butler-management/pid)");
+    good(&["up"]);
+    demo.answers("after a crash of the management machine");
+
+    // A tenant that is deleted takes its machines along.
+    let cluster = ["cluster", "twin", "-n", "playground"];
+    management.kubectl(&[&["delete", "--wait=false"], &cluster[..]].concat());
+    let named = ["get", "-o", "name", "--ignore-not-found"];
+    let words = [&named[..], &cluster].concat();
+    management.until("the twin to be gone", &words, str::is_empty);
+    let left = management.kubectl(&["get", "localmachines", "-A", "-o", "name"]);
+    assert_eq!(left.lines().count(), 1, "{left}");
+    until("the twin's address to be free", || {
+        match get(&twin.address, "/") {
+            Err(_) => Ok(()),
+            Ok(who) => Err(who),
+        }
+    });
+
+    good(&["reset"]);
+    nothing_is_left(&before);
+    assert!(!Path::new("/var/lib/butler").exists());
+    drop(janitor);
+    // For people: how busy the host is decides, so that goals are the bench's.
+    println!("up {first:?}, second up {second:?}, down {down:?}");
+}
+
+/// The host's first process takes note of the end of others in its own time.
+fn nothing_is_left(before: &[(String, String)]) {
+    until("the kernel to be as before", || {
+        let differs = |(now, then): &(_, _)| now != then;
+        let left: Vec<_> = count()
+            .into_iter()
+            .zip(before.iter().cloned())
+            .filter(differs)
+            .collect();
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{left:#?}"))
+        }
+    });
+}
+
+/// Nobody else would refuse this.
+fn webhooks_of_cluster_api_are_called(management: &Cluster) {
+    let topology = "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: x, namespace: default}\n\
+                    spec: {topology: {classRef: {name: x}, version: v1.35.4}}\n";
+    let refused = management.try_kubectl(&["apply", "--dry-run=server", "-f", "-"], topology);
+    let said = refused.unwrap_err();
+    assert!(said.contains("ClusterTopology feature flag"), "{said}");
+}
+
+fn neither_reaches_the_other(demo: &Tenant, twin: &Tenant) {
+    // More pods than the other has, so that some have addresses that only this one knows.
+    twin.cluster
+        .kubectl(&["scale", "deployment/web", "--replicas=4"]);
+    let rolled = ["rollout", "status", "deployment/web", "--timeout=120s"];
+    twin.cluster.until("more pods", &rolled, |_| true);
+    let known = demo.ask("pods -A", "{.items[*].status.podIP}");
+    let pods = twin.pods();
+    let strange: Vec<_> = pods.iter().filter(|pod| !known.contains(pod)).collect();
+    assert!(!strange.is_empty(), "{pods:?} and {known:?}");
+    for pod in strange {
+        let address = format!("{pod}:8080");
+        assert!(twin.reaches(&address), "its own pod {pod}");
+        assert!(!demo.reaches(&address), "the other's pod {pod}");
+    }
+    for (one, other) in [(demo, twin), (twin, demo)] {
+        let kubelet = |tenant: &Tenant| format!("{}:10250", tenant.nodes()[0]);
+        assert!(one.reaches(&kubelet(one)), "its own node");
+        assert!(!one.reaches(&kubelet(other)), "the other's node");
+        assert!(!one.reaches("10.40.0.10:10250"), "the management node");
+        assert!(!one.reaches("10.40.0.1:22"), "the host");
+    }
+}
+
+fn machines_are_broken_and_come_back(management: &Cluster, demo: &Tenant) {
+    let node = demo.ask("nodes", "{.items[0].metadata.name}").remove(0);
+    let ready = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
+    let words = [
+        "get",
+        "localmachine",
+        &node,
+        "-n",
+        "playground",
+        "-o",
+        ready,
+    ];
+    for verb in ["partition", "pause", "kill"] {
+        good(&["machine", verb, &node]);
+        management.until("the machine to be broken", &words, |said| said == "False");
+        assert!(get(&demo.address, "/").is_err(), "after {verb}");
+        good(&["machine", "resume", &node]);
+        demo.answers(&format!("after {verb}"));
+        management.until("the machine to be whole", &words, |said| said == "True");
+    }
+    assert_eq!(
+        butleradm(&["machine", "kill", "nobody"]).status.code(),
+        Some(2)
+    );
+}
+
+#[test]
+fn what_is_wrong_with_the_command_line_is_said_with_exit_code_two() {
+    let output = butleradm(&["up", "--range", "nonsense"]);
+    assert_eq!(output.status.code(), Some(2));
+    let output = butleradm(&["mirror", "--to", "nowhere"]);
+    assert_eq!(output.status.code(), Some(2));
+}

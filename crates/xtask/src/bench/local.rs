@@ -1,0 +1,126 @@
+//! The local platform: how long it takes to come up and go, how quickly a machine joins, how much memory it all takes.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use butler_toolchain::Toolchain;
+
+use super::Figure;
+use crate::{
+    steps::{cargo, is_root},
+    workspace::root,
+};
+
+const STATE: &str = "/var/lib/butler";
+const PATIENCE: Duration = Duration::from_mins(3);
+
+pub(super) fn measure() -> Result<Vec<Figure>> {
+    ensure!(is_root(), "a platform needs root: run it with sudo");
+    ensure!(
+        !Path::new(STATE).exists(),
+        "there is a platform on this machine, which this would remove: `butleradm reset` first"
+    );
+    cargo(&[
+        "build",
+        "--release",
+        "--quiet",
+        "-p",
+        "butler",
+        "-p",
+        "butler-cli",
+    ])?;
+    // The first time fills caches.
+    butleradm("up")?;
+    butleradm("reset")?;
+    let up = butleradm("up")?;
+    let memory = memory()?;
+    let joined = join()?;
+    let down = butleradm("down")?;
+    butleradm("reset")?;
+    let figure = |name, value, goal, unit| Figure {
+        name,
+        value,
+        goal,
+        unit,
+    };
+    Ok(vec![
+        figure("warm up, with a tenant and its worker", up, 60.0, "s"),
+        figure("down", down, 10.0, "s"),
+        figure("LocalMachine created to Node Ready", joined, 10.0, "s"),
+        figure("memory of everything (PSS)", memory, 2048.0, "MiB"),
+    ])
+}
+
+fn program() -> PathBuf {
+    root().join("target/release/butleradm")
+}
+
+/// Seconds that a command took.
+fn butleradm(verb: &str) -> Result<f64> {
+    let begun = Instant::now();
+    let status = Command::new(program()).arg(verb).status();
+    let status = status.with_context(|| format!("could not run butleradm {verb}"))?;
+    ensure!(status.success(), "butleradm {verb} failed");
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+fn memory() -> Result<f64> {
+    let shown = run(Command::new(program()).arg("status"))?;
+    let words = shown.split("memory: ").nth(1);
+    let number = words.and_then(|rest| rest.split(' ').next());
+    let number = number.context("butleradm status says nothing about memory")?;
+    number.parse().context("butleradm status says no number")
+}
+
+/// Seconds from when a second machine is there as an object until its Node is Ready.
+fn join() -> Result<f64> {
+    let demo = format!("{STATE}/demo.conf");
+    let admin = format!("{STATE}/admin.conf");
+    let scale = [
+        "scale",
+        "-n",
+        "playground",
+        "machinedeployment/demo",
+        "--replicas=2",
+    ];
+    kubectl(&admin, &scale)?;
+    let machines = ["get", "localmachines", "-n", "playground", "-o", "name"];
+    until("a second LocalMachine", || {
+        Ok(kubectl(&admin, &machines)?.lines().count() == 2)
+    })?;
+    let begun = Instant::now();
+    let ready = "jsonpath={.items[*].status.conditions[?(@.type==\"Ready\")].status}";
+    until("its Node", || {
+        let said = kubectl(&demo, &["get", "nodes", "-o", ready])?;
+        Ok(said.split_whitespace().filter(|it| *it == "True").count() == 2)
+    })?;
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+fn kubectl(kubeconfig: &str, arguments: &[&str]) -> Result<String> {
+    let kubectl = Toolchain::locate()?.binary("kubectl", None)?;
+    run(Command::new(kubectl)
+        .args(["--kubeconfig", kubeconfig])
+        .args(arguments))
+}
+
+fn run(command: &mut Command) -> Result<String> {
+    let output = command.output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {said}");
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn until(what: &str, ask: impl Fn() -> Result<bool>) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while !ask()? {
+        ensure!(Instant::now() < deadline, "waited {PATIENCE:?} for {what}");
+        thread::park_timeout(Duration::from_millis(50));
+    }
+    Ok(())
+}
