@@ -15,13 +15,9 @@ pub(crate) enum Subject {
     Foundation,
     /// Addresses: the allocator alone, beside its model, and through a real API server
     Ipam,
-<<<<<<< HEAD
-    /// Hosted control planes: a crowd of them, and some that serve
-=======
     /// The platform on one machine: up, down, a machine that joins, memory; takes the whole machine and root
     Local,
-    /// A thousand hosted control planes: time, memory, idle cost, restart
->>>>>>> local
+    /// Hosted control planes: a crowd of them, and some that serve
     Steward,
     /// A thousand hosted control planes: time, memory, idle cost, restart
     StewardCrowd,
@@ -43,14 +39,10 @@ pub(crate) fn run(subject: Subject) -> Result<()> {
     let figures = match subject {
         Subject::Foundation => foundation::measure()?,
         Subject::Ipam => ipam::measure()?,
-<<<<<<< HEAD
+        Subject::Local => local::measure()?,
         Subject::Steward => steward::measure(&[steward::Part::Serving, steward::Part::Crowd])?,
         Subject::StewardCrowd => steward::measure(&[steward::Part::Crowd])?,
         Subject::StewardServing => steward::measure(&[steward::Part::Serving])?,
-=======
-        Subject::Local => local::measure()?,
-        Subject::Steward => steward::measure()?,
->>>>>>> local
     };
     println!("\n{:<46} {:>10} {:>10}  unit", "figure", "measured", "goal");
     for Figure {
