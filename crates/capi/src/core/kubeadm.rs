@@ -64,6 +64,9 @@ pub struct NodeRegistration {
     /// Taints of the Node.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,
+    /// Checks of kubeadm that may fail.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignore_preflight_errors: Vec<&'static str>,
 }
 
 /// A flag and its value.

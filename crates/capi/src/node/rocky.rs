@@ -28,6 +28,7 @@ pub(super) fn spec(context: &Context<'_>) -> KubeadmSpec {
                 effect: taint.effect.as_str(),
             })
             .collect(),
+        ignore_preflight_errors: context.spec.infrastructure.tolerated_checks(),
     };
     let join_configuration = Join {
         node_registration: registration,

@@ -64,10 +64,10 @@ impl Place<'_> {
 
     /// Deletes exactly the object that was seen.
     pub(super) async fn delete(&self, id: &ObjectId, live: Option<&Value>) -> Result<(), ApiError> {
-        let uid = live.and_then(|live| live["metadata"]["uid"].as_str());
+        let uid = live.and_then(observe::uid);
         let parameters = DeleteParams {
             preconditions: uid.map(|uid| Preconditions {
-                uid: Some(uid.to_owned()),
+                uid: Some(uid),
                 resource_version: None,
             }),
             ..DeleteParams::background()
@@ -101,10 +101,8 @@ impl Place<'_> {
         };
         let described = listed.items.into_iter().map(|mut object| {
             object.metadata.managed_fields = None;
-            let mut value = serde_json::to_value(object).unwrap_or_default();
-            value["apiVersion"] = api_version.into();
-            value["kind"] = kind.into();
-            value
+            let value = serde_json::to_value(object).unwrap_or_default();
+            observe::described(value, api_version, kind)
         });
         Ok(described.collect())
     }

@@ -18,6 +18,8 @@ use kube::{Api, Client, Resource, ResourceExt as _, runtime::watcher};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::observe;
+
 /// An object of Cluster API as it stands.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(bound = "")]
@@ -158,7 +160,12 @@ where
     K: Watchable + Serialize,
 {
     for packed in all_in(feed, namespace) {
-        found.push(described(&packed.unpack()));
+        let value = serde_json::to_value(packed.unpack()).unwrap_or_default();
+        found.push(observe::described(
+            value,
+            &K::api_version(&()),
+            &K::kind(&()),
+        ));
     }
 }
 
@@ -166,14 +173,4 @@ where
 pub(crate) fn all_in<K: Watchable>(feed: &Feed<K>, namespace: &str) -> Vec<Arc<K>> {
     let here = |object: &K| object.meta().namespace.as_deref() == Some(namespace);
     feed.store().state_filter(here)
-}
-
-/// As JSON, with the kind, which typed objects of a watch may not carry.
-fn described<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> Value {
-    let mut value = serde_json::to_value(object).unwrap_or_default();
-    if let Some(fields) = value.as_object_mut() {
-        fields.insert("apiVersion".to_owned(), K::api_version(&()).into());
-        fields.insert("kind".to_owned(), K::kind(&()).into());
-    }
-    value
 }

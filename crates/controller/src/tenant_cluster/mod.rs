@@ -280,7 +280,7 @@ impl Controller {
             }
             let (machines, objects) = objects
                 .into_iter()
-                .partition::<Vec<Value>, _>(|object| object["kind"] == "Machine");
+                .partition::<Vec<Value>, _>(|object| observe::is_a(object, "Machine"));
             let api: Api<Namespace> = Api::all(place.client.clone());
             let namespace = api.get_opt(place.namespace).await;
             let namespace = namespace.map_err(ApiError::of("get", "Namespace", place.namespace))?;
@@ -296,7 +296,7 @@ impl Controller {
         };
         objects.extend(place.infrastructure(spec.infrastructure.kinds()).await?);
         objects.retain(|object| observe::is_of(object, uid));
-        let find = |kind: &str| objects.iter().find(|object| object["kind"] == kind);
+        let find = |kind: &str| objects.iter().find(|object| observe::is_a(object, kind));
         let control_plane = find("StewardControlPlane").and_then(observe::control_plane);
         let cluster = find("Cluster").map(observe::cluster);
         let mut observed = Observed {
@@ -319,9 +319,7 @@ impl Controller {
         observed.addons = addons(raw, &observed);
         let mut standing = index(objects);
         if let Some(namespace) = namespace {
-            let mut value = json!(*namespace);
-            value["apiVersion"] = "v1".into();
-            value["kind"] = "Namespace".into();
+            let value = observe::described(json!(*namespace), "v1", "Namespace");
             standing.insert(observe::id(&value), value);
         }
         Ok((observed, standing))

@@ -1,5 +1,10 @@
 //! From objects as they stand to the plain data that plans are made from. Pure.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "a JSON value that is read by a name never panics: what is not there is null"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use butler_api::names;
@@ -25,6 +30,25 @@ pub(super) fn id(object: &Value) -> ObjectId {
 /// The hash that an object was last applied with.
 pub(super) fn hash(object: &Value) -> Option<String> {
     text(&object["metadata"]["annotations"][PLAN_HASH])
+}
+
+/// Whether an object is of a kind.
+pub(super) fn is_a(object: &Value, kind: &str) -> bool {
+    object["kind"] == kind
+}
+
+/// Who it is, unlike any other of its name.
+pub(super) fn uid(object: &Value) -> Option<String> {
+    text(&object["metadata"]["uid"])
+}
+
+/// The same with its kind, which objects of lists and watches may not carry.
+pub(super) fn described(mut object: Value, api_version: &str, kind: &str) -> Value {
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert("apiVersion".to_owned(), api_version.into());
+        fields.insert("kind".to_owned(), kind.into());
+    }
+    object
 }
 
 /// Whether an object carries the UID of its tenant cluster.
@@ -129,7 +153,7 @@ pub(super) fn machine(object: &Value) -> MachineState {
 /// The pools of a cluster, by name.
 pub(super) fn pools<'a>(objects: impl Iterator<Item = &'a Value>) -> BTreeMap<String, PoolState> {
     objects
-        .filter(|object| object["kind"] == "MachineDeployment")
+        .filter(|object| is_a(object, "MachineDeployment"))
         .filter_map(pool)
         .collect()
 }
