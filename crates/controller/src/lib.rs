@@ -163,7 +163,13 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
     let addresses = addresses(&client, &feeds, &surroundings, &shutdown);
     tokio::join!(
         addresses,
-        tenant_cluster::run(&client, &feeds, &surroundings, &shutdown),
+        // Large, and no part of what the others need.
+        Box::pin(tenant_cluster::run(
+            &client,
+            &feeds,
+            &surroundings,
+            &shutdown
+        )),
         controller::run(
             configs,
             &feeds.configs,
