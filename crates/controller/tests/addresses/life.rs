@@ -326,6 +326,8 @@ async fn settled_pools_and_claims_are_not_written_again_by_a_restart() {
         },
     )
     .await;
+    let clusters: Api<TenantCluster> = Api::namespaced(server.client(), "default");
+    wait_for_condition(&clusters, "shop", "Ready", "False").await;
     drop(controllers);
     let mark = server.mark().await;
     let _restarted = stage::run(server.client_for(&user));
