@@ -157,11 +157,9 @@ impl Reconciler for Controller {
 
     async fn reconcile(&self, raw: Arc<TenantCluster>) -> Result<Wake, Error> {
         let deleting = raw.metadata.deletion_timestamp.is_some();
-        if !finalizers::has(&*raw, FINALIZER) {
-            if deleting {
-                return Ok(Wake::OnChange);
-            }
-            finalizers::add(&self.applier.beside(&*raw), &*raw, FINALIZER).await?;
+        let held = finalizers::has(&*raw, FINALIZER);
+        if deleting && !held {
+            return Ok(Wake::OnChange);
         }
         let spec = match self.validate(&raw) {
             Ok(spec) => spec,
@@ -176,6 +174,10 @@ impl Reconciler for Controller {
                 return Ok(Wake::OnChange);
             }
         };
+        // Only what was made has to be removed.
+        if !held {
+            finalizers::add(&self.applier.beside(&*raw), &*raw, FINALIZER).await?;
+        }
         let namespace = spec.identity.tenant_namespace();
         let place = Place {
             client: self.applier.client(),
