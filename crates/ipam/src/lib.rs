@@ -11,6 +11,7 @@ mod number;
 pub mod pool;
 mod rest;
 pub mod runs;
+mod sizes;
 
 pub use layout::{Layout, LayoutError, addresses, network};
 pub use number::Number;

@@ -34,7 +34,9 @@ use super::Figure;
 use crate::up;
 
 /// Allocations and releases that are timed, at least.
-const PAIRS: u64 = 400_000;
+const PAIRS: usize = 400_000;
+/// Pairs that are timed together: short, so that the one in the middle is not one that was interrupted.
+const BATCH: usize = 200;
 /// Random operations beside the model, over all threads.
 const STEPS: u64 = 100_000_000;
 /// Operations that one pool of the model lives through.
@@ -115,26 +117,30 @@ fn pair(cidr: &str) -> Result<f64> {
         number % 2 == 0 || !pool.release(*range, "bench", None)
     });
     let figures = pool.figures();
-    let holdings = u64::try_from(held.len())?;
+    let holdings = held.len();
     // Replacing mends the holes, so every round starts from the same fragmented pool and replaces a quarter.
-    let replaced = (holdings / 4).max(1);
+    let batches = (held.len() / 4 / BATCH).max(1);
     let mut rounds = Vec::new();
-    for _ in 0..(PAIRS / replaced).max(5) {
+    for _ in 0..(PAIRS / BATCH / batches).max(5) {
         let (mut pool, mut held) = (pool.clone(), held.clone());
-        let started = Instant::now();
-        for _ in 0..replaced {
-            let drawn = usize::try_from(dice.below(holdings))?;
-            let slot = held.get_mut(drawn).context("a holding")?;
-            if !pool.release(*slot, "bench", None) {
-                bail!("{slot} could not be given back");
+        for _ in 0..batches {
+            // Drawn before the clock starts: who holds what is not for the allocator to know.
+            let mut drawn = Vec::with_capacity(BATCH);
+            while drawn.len() < BATCH && !held.is_empty() {
+                let place = usize::try_from(dice.below(held.len() as u64))?;
+                drawn.push(held.swap_remove(place));
             }
-            *slot = ask(&mut pool, &mut dice)?.context("a pool that is half free has room")?;
+            let started = Instant::now();
+            for slot in &mut drawn {
+                if !pool.release(*slot, "bench", None) {
+                    bail!("{slot} could not be given back");
+                }
+                *slot = ask(&mut pool, &mut dice)?.context("a pool that is half free has room")?;
+            }
+            let count = u32::try_from(drawn.len())?;
+            rounds.push(started.elapsed().div_f64(count.into()));
+            held.extend(drawn);
         }
-        rounds.push(
-            started
-                .elapsed()
-                .div_f64(f64::from(u32::try_from(replaced)?)),
-        );
     }
     rounds.sort();
     let middle = rounds.get(rounds.len() / 2).context("a round")?;
