@@ -153,7 +153,7 @@ fn receive<K: Watchable>(
 }
 
 /// Drops what no controller reads and what costs most of an object's memory.
-fn strip(metadata: &mut ObjectMeta) {
+pub(crate) fn strip(metadata: &mut ObjectMeta) {
     metadata.managed_fields = None;
     if let Some(annotations) = &mut metadata.annotations {
         annotations.remove("kubectl.kubernetes.io/last-applied-configuration");

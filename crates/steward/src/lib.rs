@@ -29,6 +29,7 @@ use butler_runtime::{
     endpoints::Readiness,
     events::Events,
     metrics::{Metrics, ReconcileMetrics},
+    packed::Packed,
     task::{self, Task},
     watch::{Feed, Watchable},
 };
@@ -60,10 +61,10 @@ pub const LEASE: &str = "steward.butlerlabs.dev";
 pub(crate) struct Feeds {
     pub(crate) control_planes: Arc<Feed<TenantControlPlane>>,
     pub(crate) stores: Feed<DataStore>,
-    pub(crate) deployments: Feed<Deployment>,
+    pub(crate) deployments: Feed<Packed<Deployment>>,
     pub(crate) services: Feed<Service>,
     /// Keys and certificates of control planes: a Secret that somebody changes is noticed at once.
-    pub(crate) secrets: Feed<Secret>,
+    pub(crate) secrets: Feed<Packed<Secret>>,
     pub(crate) config_maps: Feed<ConfigMap>,
     pub(crate) budgets: Feed<PodDisruptionBudget>,
     pub(crate) generators: Feed<KubeconfigGenerator>,
@@ -250,8 +251,6 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
             stream::select(measured, triggers(&feeds, &directory)),
             Bounds {
                 concurrency: 32,
-                // A pass makes a dozen objects, and each of them is an event about it: one more pass is enough.
-                debounce: Duration::from_millis(150),
                 ..Bounds::default()
             },
             reconciles,

@@ -25,7 +25,7 @@ use crate::{
 const ETCD: &str = "etcd";
 /// How members are called by their place.
 const NAMES: [&str; 3] = [ETCD, "etcd-1", "etcd-2"];
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 /// How often a starting etcd is asked; nothing can be watched before it answers.
 const INTERVAL: Duration = Duration::from_millis(10);
 

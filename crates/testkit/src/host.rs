@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Longer than the slowest start seen on a busy machine, short enough to fail a run with a reason.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 /// How often a starting component is asked; nothing can be watched before it answers.
 const INTERVAL: Duration = Duration::from_millis(15);
 

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 /// How long the helpers without a deadline wait: generous, because a busy machine is slow and a test that
 /// passes does not wait.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What can be awaited.
 pub trait Awaited:

@@ -7,7 +7,7 @@ use butler_pki::{
     Algorithm, AltName, AltNames, Authority, Contents, Fresh, IssueError, Item, Jitter, Lifetimes,
     Plan, SecretKind, Servers, Tenant, Wanted, carry_out, layout, plan, wanted,
 };
-use butler_runtime::{apply::Applier, error::ApiError, watch::Feed};
+use butler_runtime::{apply::Applier, error::ApiError, packed::Packed, watch::Feed};
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
@@ -34,7 +34,7 @@ pub enum CertificateError {
 /// Certificates that are in place.
 pub(super) struct Certificates {
     /// What the Secrets hold.
-    pub(super) contents: Contents,
+    pub(super) contents: Arc<Contents>,
     /// What cannot be renewed until somebody acts, in words.
     pub(super) blocked: Vec<String>,
     /// When the next one is due.
@@ -104,12 +104,12 @@ fn server_names(endpoint: &Endpoint) -> AltNames {
 }
 
 /// The control plane's Secrets as they are watched.
-pub(super) fn watched(feed: &Feed<Secret>, spec: &ControlPlane) -> Vec<Arc<Secret>> {
+pub(super) fn watched(feed: &Feed<Packed<Secret>>, spec: &ControlPlane) -> Vec<Arc<Secret>> {
     let identity = &spec.identity;
     let names = SecretKind::ALL.map(|kind| kind.name(&identity.name));
     let found = names
         .iter()
-        .filter_map(|name| feed.get(Some(&identity.namespace), name));
+        .filter_map(|name| feed.open(Some(&identity.namespace), name));
     found.collect()
 }
 
@@ -175,7 +175,7 @@ pub(super) async fn ensure(
     }
     let settled = plan(wanted, &contents, now, jitter);
     Ok(Certificates {
-        contents,
+        contents: Arc::new(contents),
         blocked,
         next_renewal: settled.next_renewal(),
         first_expiry: first_expiry(&settled),

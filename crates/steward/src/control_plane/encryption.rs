@@ -148,10 +148,10 @@ impl Controller {
             return Ok(None);
         };
         let resources = encryption::resources_of(live);
-        let (uid, now) = (&spec.identity.uid, self.clock.now());
+        let uid = &spec.identity.uid;
         let step = self
             .tenants
-            .rewrite(uid, kubeconfig, &plan.writers, &resources, now)
+            .rewrite(uid, kubeconfig, &plan.writers, &resources)
             .await;
         Ok(Some(match step {
             Rewriting::Shut => ("the API server does not answer".to_owned(), ASK_AGAIN),

@@ -40,6 +40,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Client, Resource, ResourceExt};
 use progress::Progress;
 use report::Facts;
+use storing::Placed;
 use tenants::Tenants;
 
 use crate::{
@@ -125,7 +126,7 @@ impl Controller {
         let identity = &spec.identity;
         self.feeds
             .deployments
-            .get(Some(&identity.namespace), &identity.name)
+            .open(Some(&identity.namespace), &identity.name)
     }
 
     /// Goes through the stages until one has to wait.
@@ -136,11 +137,16 @@ impl Controller {
         progress: &mut Progress,
         facts: &mut Facts,
     ) -> Result<Wake, Error> {
-        let Some((store, identity, overrides)) = self.store(raw, spec, progress, facts).await?
-        else {
+        let Some(placed) = self.store(raw, spec, progress, facts).await? else {
             return Ok(Wake::OnChange);
         };
-        let Some(endpoint) = self.endpoint(spec, progress, facts).await? else {
+        let Placed {
+            store,
+            identity,
+            overrides,
+            service,
+        } = placed;
+        let Some(endpoint) = self.endpoint(spec, service, progress, facts).await? else {
             return Ok(Wake::After(ASK_AGAIN));
         };
         let Some(certificates) = self
@@ -235,7 +241,7 @@ impl Controller {
         } else {
             progress.stopped(STAGE, "Blocked", blocked.join("; "));
         }
-        facts.contents = Some(certificates.contents.clone());
+        facts.contents = Some(Arc::clone(&certificates.contents));
         self.figures.expires(&owner.uid, certificates.first_expiry);
         Ok(Some(certificates))
     }

@@ -1,6 +1,6 @@
 //! The second stage: a Service that stands, and an endpoint that clients know.
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Service;
 
@@ -14,27 +14,44 @@ use crate::{
 const LOOKUP: Duration = Duration::from_secs(3);
 
 impl Controller {
+    /// Asks for a Service, and with it for an address, unless there is one; what was made.
+    pub(super) async fn service(&self, spec: &ControlPlane) -> Result<Option<Arc<Service>>, Error> {
+        if self.watched_service(spec).is_some() {
+            return Ok(None);
+        }
+        Ok(Some(Arc::new(self.make_service(spec).await?)))
+    }
+
+    /// The answer has the address in this cluster already.
+    async fn make_service(&self, spec: &ControlPlane) -> Result<Service, Error> {
+        let wanted = crate::workload::service(spec);
+        Ok(self.applier.apply_new(&wanted).await?)
+    }
+
+    fn watched_service(&self, spec: &ControlPlane) -> Option<Arc<Service>> {
+        let identity = &spec.identity;
+        self.feeds
+            .services
+            .get(Some(&identity.namespace), &identity.name)
+    }
+
     /// The Service stands and clients know where to go.
     pub(super) async fn endpoint(
         &self,
         spec: &ControlPlane,
+        made: Option<Arc<Service>>,
         progress: &mut Progress,
         facts: &mut Facts,
     ) -> Result<Option<Endpoint>, Error> {
         const STAGE: &str = "EndpointReady";
-        let wanted = crate::workload::service(spec);
-        let identity = &spec.identity;
-        let live = self
-            .feeds
-            .services
-            .get(Some(&identity.namespace), &identity.name);
-        let live: Service = match live {
-            // Just made, and its address is there already.
-            None => self.applier.apply_new(&wanted).await?,
-            Some(live) => {
+        let live = match (self.watched_service(spec), made) {
+            (Some(live), _) => {
+                let wanted = crate::workload::service(spec);
                 self.applier.apply(&wanted, Some(&*live)).await?;
-                (*live).clone()
+                live
             }
+            (None, Some(made)) => made,
+            (None, None) => Arc::new(self.make_service(spec).await?),
         };
         let mut observed = endpoint::Observed::of(&live);
         observed.resolved = resolve_hostname(&observed).await;

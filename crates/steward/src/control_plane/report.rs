@@ -1,5 +1,7 @@
 //! The status of a control plane, from what was observed and done. Pure.
 
+use std::sync::Arc;
+
 use butler_api::steward::{
     data_store::StorageUsage,
     tenant_control_plane::{
@@ -24,9 +26,9 @@ pub(super) struct Facts {
     /// What the tenant holds there, where something else was reported.
     pub(super) usage: Option<StorageUsage>,
     pub(super) endpoint: Option<String>,
-    pub(super) contents: Option<Contents>,
-    pub(super) service: Option<Service>,
-    pub(super) deployment: Option<Deployment>,
+    pub(super) contents: Option<Arc<Contents>>,
+    pub(super) service: Option<Arc<Service>>,
+    pub(super) deployment: Option<Arc<Deployment>>,
     pub(super) state: Option<State>,
     pub(super) installed: Option<String>,
 }
@@ -64,11 +66,11 @@ pub(super) fn status(
             .map(|(name, identity)| storage(held.storage.as_ref(), name, &identity, usage))
             .or_else(|| held.storage.clone()),
         certificates: contents
-            .as_ref()
+            .as_deref()
             .map(|contents| certificates(name, contents))
             .or_else(|| held.certificates.clone()),
         kubeconfig: contents
-            .as_ref()
+            .as_deref()
             .map(|contents| kubeconfigs(name, contents))
             .or_else(|| held.kubeconfig.clone()),
         kubernetes_resources: Some(resources),

@@ -131,19 +131,21 @@ impl Controller {
     /// are any, or some are asked for, they are read now.
     pub(super) async fn optional_secrets(&self, spec: &ControlPlane) -> Result<Vec<Secret>, Error> {
         let identity = &spec.identity;
-        let names = SECRETS.map(|part| part.name(&identity.name));
-        let watched = |name: &String| {
-            let found = self.feeds.secrets.get(Some(&identity.namespace), name);
-            found.is_some()
+        let watched = |part: &Part| {
+            // Every control plane with a tunnel has this one, and nothing is made from it here.
+            let expected = *part == Part::KonnectivityKubeconfig && spec.konnectivity.is_some();
+            let name = part.name(&identity.name);
+            let found = self.feeds.secrets.get(Some(&identity.namespace), &name);
+            found.is_some() && !expected
         };
         let webhook = spec.audit.as_ref().and_then(|audit| audit.webhook.as_ref());
         let asked = spec.encryption.is_some() || webhook.is_some();
-        if !asked && !names.iter().any(watched) {
+        if !asked && !SECRETS.iter().any(watched) {
             return Ok(Vec::new());
         }
         let mut found = Vec::new();
-        for name in names {
-            found.extend(self.secret(spec, &name).await?);
+        for part in SECRETS {
+            found.extend(self.secret(spec, &part.name(&identity.name)).await?);
         }
         Ok(found)
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use butler_api::steward::{TenantControlPlane, tenant_control_plane::status::StorageSetup};
+use k8s_openapi::api::core::v1::Service;
 
 use super::{Controller, Error, progress::Progress, report::Facts};
 use crate::{
@@ -12,6 +13,16 @@ use crate::{
     workload::StoreOverride,
 };
 
+/// A tenant's place among the stores.
+pub(super) struct Placed {
+    pub(super) store: Arc<Store>,
+    pub(super) identity: store::Identity,
+    /// Resources that are kept elsewhere.
+    pub(super) overrides: Vec<StoreOverride>,
+    /// The Service, if it was made meanwhile.
+    pub(super) service: Option<Arc<Service>>,
+}
+
 impl Controller {
     /// The store is there, may be used, and has a place for the tenant.
     pub(super) async fn store(
@@ -20,7 +31,7 @@ impl Controller {
         spec: &ControlPlane,
         progress: &mut Progress,
         facts: &mut Facts,
-    ) -> Result<Option<(Arc<Store>, store::Identity, Vec<StoreOverride>)>, Error> {
+    ) -> Result<Option<Placed>, Error> {
         const STAGE: &str = "StoreReady";
         let name = self.store_name(raw, spec);
         let Some(entry) = self.directory.get(&name) else {
@@ -64,18 +75,24 @@ impl Controller {
         let Some(overrides) = overrides else {
             return Ok(None);
         };
+        let mut service = None;
         if new {
-            setup::ensure(
-                &store.session,
-                &identity,
-                data_store::tenancy(store.tenancy),
-            )
-            .await?;
+            // A load balancer takes its time to give an address, and so does a store.
+            let tenancy = data_store::tenancy(store.tenancy);
+            let place = setup::ensure(&store.session, &identity, tenancy);
+            let (placed, made) = tokio::join!(place, self.service(spec));
+            placed?;
+            service = made?;
         }
         progress.passed(STAGE, "Ready", format!("has a place in DataStore {name}"));
         facts.store = Some((name, identity.clone()));
         facts.usage = self.figures.tenant(&spec.identity.uid).news;
-        Ok(Some((store, identity, overrides)))
+        Ok(Some(Placed {
+            store,
+            identity,
+            overrides,
+            service,
+        }))
     }
 
     /// What was recorded wins: data does not move because a default changed.

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::tenant::{
     TenantError, TenantPlan,
     breaker::{Breaker, BreakerSettings, Gate},
-    client::TenantClients,
+    client,
     rewrite::{self, Cursor, Step},
     schedule::{Look, Schedule},
     sync::{Limits, sync},
@@ -57,7 +57,6 @@ pub(super) struct Found {
 #[derive(Default)]
 pub(super) struct Tenants {
     remembered: Mutex<HashMap<String, Remembered>>,
-    clients: TenantClients,
 }
 
 impl Tenants {
@@ -72,7 +71,7 @@ impl Tenants {
         if let Some(found) = self.not_now(uid, &plan, now) {
             return found;
         }
-        let client = match self.clients.client(uid, kubeconfig, now).await {
+        let client = match client::connect(kubeconfig).await {
             Ok(client) => client,
             Err(error) => {
                 let next = self.record(uid, Look::Failed, None, now);
@@ -94,12 +93,7 @@ impl Tenants {
     }
 
     /// A client of the tenant; none when it is left alone or its kubeconfig cannot be used.
-    pub(super) async fn client(
-        &self,
-        uid: &str,
-        kubeconfig: &[u8],
-        now: Timestamp,
-    ) -> Option<Client> {
+    pub(super) async fn client(&self, uid: &str, kubeconfig: &[u8]) -> Option<Client> {
         let shut = self
             .lock()
             .get(uid)
@@ -107,7 +101,7 @@ impl Tenants {
         if shut {
             return None;
         }
-        self.clients.client(uid, kubeconfig, now).await.ok()
+        client::connect(kubeconfig).await.ok()
     }
 
     /// Writes some more of the tenant's objects once more; `writers` stands for what writes them.
@@ -117,9 +111,8 @@ impl Tenants {
         kubeconfig: &[u8],
         writers: &str,
         resources: &[String],
-        now: Timestamp,
     ) -> Rewriting {
-        let Some(client) = self.client(uid, kubeconfig, now).await else {
+        let Some(client) = self.client(uid, kubeconfig).await else {
             return Rewriting::Shut;
         };
         let begun = self
@@ -153,7 +146,6 @@ impl Tenants {
     /// Forgets a tenant that is gone or sleeps.
     pub(super) fn forget(&self, uid: &str) {
         self.lock().remove(uid);
-        self.clients.forget(uid);
     }
 
     fn not_now(&self, uid: &str, plan: &TenantPlan, now: Timestamp) -> Option<Found> {

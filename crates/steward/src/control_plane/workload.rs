@@ -85,7 +85,7 @@ impl Controller {
         let report = pods_report(raw, spec, live.as_deref());
         facts.state = Some(report.state);
         facts.installed = report.installed.map(|version| version.to_string());
-        facts.deployment = live.as_deref().cloned();
+        facts.deployment.clone_from(&live);
         let serving = serves(report.state);
         match decision.outcome {
             Outcome::Refused | Outcome::RolledBack | Outcome::Waiting => {
@@ -112,10 +112,7 @@ impl Controller {
             return None;
         }
         let kubeconfig = own_kubeconfig(certificates, self.settings.reach)?;
-        let client = self
-            .tenants
-            .client(&spec.identity.uid, kubeconfig, self.clock.now())
-            .await?;
+        let client = self.tenants.client(&spec.identity.uid, kubeconfig).await?;
         let versions = match node_versions(&client, NODES).await {
             Ok(versions) => versions,
             Err(error) => {

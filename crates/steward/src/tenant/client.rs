@@ -1,24 +1,18 @@
-//! Clients of tenants, made from their kubeconfigs and kept only while they are used.
+//! Clients of tenants, made from their kubeconfigs for one look each.
 //!
 //! A kubeconfig comes from a Secret, so it is taken as data: one that would run a command, read a file of ours or go
 //! through a proxy is refused. Answers are cut off at a size that no honest one reaches, since a tenant must not be able to
 //! fill our memory.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
 use http::{HeaderValue, Response, header::USER_AGENT};
 use http_body_util::Limited;
-use jiff::Timestamp;
 use kube::{
     Client, Config,
     client::{ClientBuilder, DynBody},
     config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig},
 };
-use sha2::{Digest as _, Sha256};
 use tower::util::MapResponseLayer;
 
 /// The longest answer that is read from a tenant.
@@ -49,97 +43,16 @@ pub enum ClientError {
     Unusable(#[source] Box<kube::Error>),
 }
 
-/// How long clients wait and are kept.
-#[derive(Clone, Copy, Debug)]
-pub struct ClientSettings {
-    /// How long a connection may take to come about.
-    pub connect: Duration,
-    /// How long to wait for the next bytes.
-    pub read: Duration,
-    /// How long a client that nobody asks for is kept.
-    pub keep: Duration,
-}
+/// How long a connection may take to come about.
+const CONNECT: Duration = Duration::from_secs(3);
+/// How long to wait for the next bytes.
+const READ: Duration = Duration::from_secs(5);
 
-impl Default for ClientSettings {
-    fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(3),
-            read: Duration::from_secs(5),
-            keep: Duration::from_mins(2),
-        }
-    }
-}
-
-/// The clients that are in use, one for each tenant.
-#[derive(Default)]
-pub struct TenantClients {
-    settings: ClientSettings,
-    entries: Mutex<HashMap<String, Entry>>,
-}
-
-struct Entry {
-    /// Of the kubeconfig: a certificate that was renewed makes another client.
-    hash: [u8; 32],
-    client: Client,
-    asked: Timestamp,
-}
-
-impl TenantClients {
-    /// No clients yet.
-    pub fn new(settings: ClientSettings) -> Self {
-        Self {
-            settings,
-            entries: Mutex::default(),
-        }
-    }
-
-    /// The client of a tenant, the same as before while its kubeconfig is.
-    ///
-    /// # Errors
-    /// When the kubeconfig is not one that we would have written.
-    pub async fn client(
-        &self,
-        tenant: &str,
-        kubeconfig: &[u8],
-        now: Timestamp,
-    ) -> Result<Client, ClientError> {
-        let hash: [u8; 32] = Sha256::digest(kubeconfig).into();
-        if let Some(entry) = self.lock().get_mut(tenant)
-            && entry.hash == hash
-        {
-            entry.asked = now;
-            return Ok(entry.client.clone());
-        }
-        let client = make(kubeconfig, self.settings).await?;
-        let entry = Entry {
-            hash,
-            client: client.clone(),
-            asked: now,
-        };
-        self.lock().insert(tenant.to_owned(), entry);
-        Ok(client)
-    }
-
-    /// Drops the client of a tenant that is gone or sleeps.
-    pub fn forget(&self, tenant: &str) {
-        self.lock().remove(tenant);
-    }
-
-    /// Drops clients that nobody has asked for in a while, with their connections; says how many are left.
-    pub fn drop_unused(&self, now: Timestamp) -> usize {
-        let mut entries = self.lock();
-        entries
-            .retain(|_, entry| now.duration_since(entry.asked).unsigned_abs() < self.settings.keep);
-        entries.shrink_to_fit();
-        entries.len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-async fn make(kubeconfig: &[u8], settings: ClientSettings) -> Result<Client, ClientError> {
+/// A client of a tenant, for one look: kept between looks it would be most of what a tenant costs.
+///
+/// # Errors
+/// When the kubeconfig is not one that we would have written.
+pub async fn connect(kubeconfig: &[u8]) -> Result<Client, ClientError> {
     let text = str::from_utf8(kubeconfig).map_err(|error| ClientError::Unreadable(error.into()))?;
     let parsed =
         Kubeconfig::from_yaml(text).map_err(|error| ClientError::Unreadable(error.into()))?;
@@ -161,9 +74,9 @@ async fn make(kubeconfig: &[u8], settings: ClientSettings) -> Result<Client, Cli
     let mut config = Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default())
         .await
         .map_err(|error| ClientError::Unreadable(error.into()))?;
-    config.connect_timeout = Some(settings.connect);
-    config.read_timeout = Some(settings.read);
-    config.write_timeout = Some(settings.read);
+    config.connect_timeout = Some(CONNECT);
+    config.read_timeout = Some(READ);
+    config.write_timeout = Some(READ);
     // The time a connection lay idle would otherwise count against the next answer.
     config.reset_reader_on_write = true;
     // Whoever asks decides when to ask again; a breaker cannot count what is tried in silence.
@@ -226,11 +139,8 @@ mod tests {
             "{{apiVersion: v1, kind: Config, current-context: c, contexts: [{{name: c, context: {{cluster: c, user: u}}}}], \
              clusters: [{{name: c, cluster: {{{cluster}}}}}], users: [{{name: u, user: {{{user}}}}}]}}"
         );
-        let clients = TenantClients::default();
-        let result = clients
-            .client("t", kubeconfig.as_bytes(), Timestamp::UNIX_EPOCH)
-            .await;
-        result
+        connect(kubeconfig.as_bytes())
+            .await
             .err()
             .expect("the kubeconfig must be refused")
             .to_string()
@@ -268,10 +178,8 @@ mod tests {
 
     #[tokio::test]
     async fn garbage_is_refused_with_what_helps() {
-        let clients = TenantClients::default();
         for garbage in [&b"\xff\xfe"[..], b"just text", b""] {
-            let result = clients.client("t", garbage, Timestamp::UNIX_EPOCH).await;
-            assert!(result.is_err());
+            assert!(connect(garbage).await.is_err());
         }
     }
 }

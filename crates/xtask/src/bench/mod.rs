@@ -16,8 +16,12 @@ pub(crate) enum Subject {
     Foundation,
     /// Addresses: the allocator alone, beside its model, and through a real API server
     Ipam,
-    /// A thousand hosted control planes: time, memory, idle cost, restart
+    /// Hosted control planes: a crowd of them, and some that serve
     Steward,
+    /// A thousand hosted control planes: time, memory, idle cost, restart
+    StewardCrowd,
+    /// Hosted control planes that serve: start, upgrade, memory
+    StewardServing,
 }
 
 /// One figure.
@@ -40,7 +44,9 @@ pub(crate) fn run(subject: Subject) -> Result<()> {
     let figures = match subject {
         Subject::Foundation => foundation::measure()?,
         Subject::Ipam => ipam::measure()?,
-        Subject::Steward => steward::measure()?,
+        Subject::Steward => steward::measure(&[steward::Part::Serving, steward::Part::Crowd])?,
+        Subject::StewardCrowd => steward::measure(&[steward::Part::Crowd])?,
+        Subject::StewardServing => steward::measure(&[steward::Part::Serving])?,
     };
     println!("\n{:<46} {:>10} {:>10}  unit", "figure", "measured", "goal");
     for Figure {

@@ -6,7 +6,10 @@
 mod process;
 mod serving;
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, ensure};
 use butler_testkit::{Options, Server, etcd::TlsEtcd};
@@ -18,7 +21,8 @@ use k8s_openapi::api::{
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DynamicObject, ListParams, ObjectMeta, PostParams},
-    core::ApiResource,
+    core::{ApiResource, PartialObjectMeta},
+    runtime::{WatchStreamExt, watcher},
 };
 use process::Steward;
 use serde::{Serialize, de::DeserializeOwned};
@@ -34,19 +38,31 @@ const AT_ONCE: usize = 32;
 const QUIET: Duration = Duration::from_mins(10);
 const PATIENCE: Duration = Duration::from_mins(10);
 
-pub(super) fn measure() -> Result<Vec<Figure>> {
+/// What is measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Part {
+    Serving,
+    Crowd,
+}
+
+pub(super) fn measure(parts: &[Part]) -> Result<Vec<Figure>> {
     println!("building the release binary");
     cargo(&["build", "--release", "--quiet", "--package", "butler"])?;
     let runtime = tokio::runtime::Runtime::new().context("could not start an async runtime")?;
     runtime.block_on(async {
-        let mut figures = serving::measure().await?;
-        figures.extend(run().await?);
+        let mut figures = Vec::new();
+        for part in parts {
+            figures.extend(match part {
+                Part::Serving => serving::measure().await?,
+                Part::Crowd => crowd().await?,
+            });
+        }
         Ok(figures)
     })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts and kilobytes")]
-async fn run() -> Result<Vec<Figure>> {
+async fn crowd() -> Result<Vec<Figure>> {
     let server = Server::start(Options::default()).await?;
     let etcd = TlsEtcd::start().await?;
     server
@@ -58,9 +74,9 @@ async fn run() -> Result<Vec<Figure>> {
 
     let mut steward = Steward::start(&server.kubeconfig())?;
     println!("creating {TENANTS} control planes");
-    let started = Instant::now();
-    create_tenants(&client).await?;
-    let marks = await_deployments(&client, started).await?;
+    let (mark, started) = (server.mark().await, Instant::now());
+    let ((), marks) =
+        tokio::try_join!(create_tenants(&client), await_deployments(&client, started))?;
     let took = marks.last().copied().unwrap_or_default();
     let quiet_since = settle(&server).await;
     println!(
@@ -68,6 +84,12 @@ async fn run() -> Result<Vec<Figure>> {
         quiet_since.as_secs_f64()
     );
     let peak = steward.peak_memory()? as f64 / 1024.0;
+    let settled = steward.memory()? as f64 / 1024.0;
+    let all = server.writes(mark).await;
+    let all = all.only(|write| write.resource() != "leases").count();
+    // One of them made it, which is not ours.
+    let writes = all as f64 / TENANTS as f64 - 1.0;
+    let work = steward.cpu_seconds()? / TENANTS as f64 * 1_000.0;
     let floor = floor(&client).await?.as_secs_f64() * (TENANTS / FLOOR) as f64;
 
     println!("watching it idle for {QUIET:?}");
@@ -122,6 +144,9 @@ async fn run() -> Result<Vec<Figure>> {
             "s",
         ),
         figure("times the floor", took.as_secs_f64() / floor, 2.0, ""),
+        figure("writes for each", writes, f64::INFINITY, ""),
+        figure("CPU of Steward for each", work, f64::INFINITY, "ms"),
+        figure("memory when settled", settled, 200.0, "MiB"),
         figure("last hundred against the first", last / first, 1.2, ""),
         figure("memory at its peak", peak, 200.0, "MiB"),
         figure(
@@ -178,21 +203,22 @@ async fn create_tenants(client: &Client) -> Result<()> {
         .await
 }
 
-/// When each further hundred Deployments were there.
+/// When each further hundred Deployments were there. By a watch: lists of them would be part of the load.
 async fn await_deployments(client: &Client, started: Instant) -> Result<Vec<Duration>> {
-    let api: Api<kube::core::PartialObjectMeta<Deployment>> =
-        Api::namespaced(client.clone(), "tenants");
-    let mut marks = Vec::new();
+    let api: Api<PartialObjectMeta<Deployment>> = Api::namespaced(client.clone(), "tenants");
+    let watch = watcher(api, watcher::Config::default())
+        .default_backoff()
+        .touched_objects();
+    let mut watch = std::pin::pin!(watch);
+    let (mut seen, mut marks) = (BTreeSet::new(), Vec::new());
     while marks.len() < TENANTS / 100 {
-        ensure!(
-            started.elapsed() < PATIENCE,
-            "waited {PATIENCE:?} for Deployments"
-        );
-        let count = api.list_metadata(&ListParams::default()).await?.items.len();
-        while (marks.len() + 1) * 100 <= count {
+        let next = tokio::time::timeout(PATIENCE, watch.try_next()).await;
+        let next = next.with_context(|| format!("waited {PATIENCE:?} for a Deployment"))?;
+        let Some(object) = next? else { break };
+        seen.insert(object.name_any());
+        if (marks.len() + 1) * 100 <= seen.len() {
             marks.push(started.elapsed());
         }
-        tokio::time::sleep(Duration::from_millis(250)).await;
     }
     Ok(marks)
 }

@@ -102,8 +102,19 @@ impl Reaper {
 mod tests {
     use super::*;
 
+    /// Set where the test runs alone in a process.
+    const ALONE: &str = "BUTLER_TEST_ALONE";
+
     #[test]
     fn the_end_of_every_process_reaches_whoever_started_it() {
+        if std::env::var_os(ALONE).is_none() {
+            // Every child of the process is taken, also those of other tests.
+            let name = "the_end_of_every_process_reaches_whoever_started_it";
+            let mut alone = Command::new(std::env::current_exe().unwrap());
+            let status = alone.arg(name).env(ALONE, "1").status().unwrap();
+            assert!(status.success());
+            return;
+        }
         let reaper = Reaper::start();
         let run = |script: &str| reaper.run(Command::new("sh").args(["-c", script])).unwrap();
         assert_eq!(run("exit 0"), 0);

@@ -56,9 +56,9 @@ impl Steward {
         self.memory_as("VmHWM:")
     }
 
-    /// The memory it has now, in KiB.
+    /// The memory it has now besides its program, of which ever more is read in while it runs, in KiB.
     pub(super) fn memory(&self) -> Result<u64> {
-        self.memory_as("VmRSS:")
+        self.memory_as("RssAnon:")
     }
 
     fn memory_as(&self, field: &str) -> Result<u64> {
