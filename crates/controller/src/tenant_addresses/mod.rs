@@ -197,11 +197,9 @@ impl<S: TenantServices> Controller<S> {
     ) -> Result<(), ApiError> {
         for claim in &plan.create {
             let mut claim = claim.clone();
-            let of_pool = |(name, _, pool): &(String, i32, Option<_>)| {
-                let pool: &Option<butler_api::butler::NetworkPool> = pool;
-                (*name == claim.spec.pool_ref.name).then(|| pool.as_ref()?.namespace())?
-            };
-            claim.metadata.namespace = world.pools.iter().find_map(of_pool);
+            let mut pools = world.pools.iter();
+            let pool = pools.find(|(name, ..)| *name == claim.spec.pool_ref.name);
+            claim.metadata.namespace = pool.and_then(|(.., pool)| pool.as_ref()?.namespace());
             match self.applier.create(&claim).await {
                 // Made by an earlier pass that the watch does not show yet: the name is only ever of this cluster.
                 Err(error) if error.category() == Category::Conflict => {}

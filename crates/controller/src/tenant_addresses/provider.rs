@@ -50,11 +50,11 @@ mod tests {
 
     use super::*;
 
-    fn cluster(spec: Value) -> ClusterSummary {
+    fn cluster(spec: &Value) -> ClusterSummary {
         serde_json::from_value(json!({"metadata": {"name": "shop"}, "spec": spec})).unwrap()
     }
 
-    fn config(namespace: &str, name: &str, scope: Value) -> Arc<ProviderConfig> {
+    fn config(namespace: &str, name: &str, scope: &Value) -> Arc<ProviderConfig> {
         let object = json!({
             "apiVersion": "butler.butlerlabs.dev/v1alpha1", "kind": "ProviderConfig",
             "metadata": {"name": name, "namespace": namespace},
@@ -67,13 +67,13 @@ mod tests {
         let platform = || json!({"type": "platform"});
         let ours = json!({"type": "team", "teamRef": {"name": "rockets"}});
         vec![
-            config("rockets", "own", ours),
-            config("butler-system", "zeta", platform()),
-            config("butler-system", "alpha", platform()),
+            config("rockets", "own", &ours),
+            config("butler-system", "zeta", &platform()),
+            config("butler-system", "alpha", &platform()),
         ]
     }
 
-    fn name(spec: Value, platform: Option<&ButlerConfig>) -> Option<String> {
+    fn name(spec: &Value, platform: Option<&ButlerConfig>) -> Option<String> {
         provider(&cluster(spec), platform, all()).map(|config| config.name_any())
     }
 
@@ -85,11 +85,11 @@ mod tests {
         }))
         .unwrap();
         let named = || json!({"providerConfigRef": {"name": "alpha"}});
-        assert_eq!(name(named(), Some(&platform)).as_deref(), Some("alpha"));
-        assert_eq!(name(json!({}), Some(&platform)).as_deref(), Some("zeta"));
-        assert_eq!(name(json!({}), None).as_deref(), Some("alpha"));
+        assert_eq!(name(&named(), Some(&platform)).as_deref(), Some("alpha"));
+        assert_eq!(name(&json!({}), Some(&platform)).as_deref(), Some("zeta"));
+        assert_eq!(name(&json!({}), None).as_deref(), Some("alpha"));
         assert_eq!(
-            name(json!({"providerConfigRef": {"name": "gone"}}), None),
+            name(&json!({"providerConfigRef": {"name": "gone"}}), None),
             None
         );
     }
@@ -98,8 +98,8 @@ mod tests {
     fn a_provider_of_one_team_serves_no_other() {
         let own = json!({"name": "own", "namespace": "rockets"});
         let theirs = json!({"providerConfigRef": own, "teamRef": {"name": "boats"}});
-        assert_eq!(name(theirs, None), None);
+        assert_eq!(name(&theirs, None), None);
         let ours = json!({"providerConfigRef": own, "teamRef": {"name": "rockets"}});
-        assert_eq!(name(ours, None).as_deref(), Some("own"));
+        assert_eq!(name(&ours, None).as_deref(), Some("own"));
     }
 }

@@ -3,7 +3,7 @@
 //! A tenant is looked at, not watched: nothing is kept for it between two looks. What a look finds decides about growing
 //! and shrinking, so it is never an old view.
 
-use std::{future::Future, net::IpAddr, sync::Arc};
+use std::{future::Future, net::IpAddr};
 
 use butler_runtime::error::{ApiError, Category, Classify};
 use butler_steward::tenant::client::{ClientError, connect};
@@ -18,7 +18,7 @@ use crate::{provider_config::tenant::Demand, slim::ClusterSummary};
 
 /// Keys of the kubeconfig Secret, the address inside the management cluster first.
 const KEYS: [&str; 2] = ["admin.svc", "admin.conf"];
-/// Annotations with which a Service asks MetalLB for addresses of its own choice.
+/// Annotations with which a Service asks `MetalLB` for addresses of its own choice.
 const CHOSEN: [&str; 2] = [
     "metallb.io/loadBalancerIPs",
     "metallb.universe.tf/loadBalancerIPs",
@@ -58,15 +58,6 @@ pub trait TenantServices: Send + Sync + 'static {
         &self,
         cluster: &ClusterSummary,
     ) -> impl Future<Output = Result<Option<Vec<Demand>>, LookError>> + Send;
-}
-
-impl<T: TenantServices> TenantServices for Arc<T> {
-    fn look(
-        &self,
-        cluster: &ClusterSummary,
-    ) -> impl Future<Output = Result<Option<Vec<Demand>>, LookError>> + Send {
-        T::look(self, cluster)
-    }
 }
 
 /// Looks into tenants with the kubeconfig that Steward wrote for the platform.
@@ -157,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    fn service(spec: Value, annotations: Value, ip: Option<&str>) -> Demand {
+    fn service(spec: &Value, annotations: &Value, ip: Option<&str>) -> Demand {
         let ingress: Vec<Value> = ip.map(|ip| json!({"ip": ip})).into_iter().collect();
         let service: Service = serde_json::from_value(json!({
             "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z", "annotations": annotations},
@@ -169,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_plain_service_is_ours_and_waits_until_it_has_an_address() {
-        let waits = service(json!({"type": "LoadBalancer"}), json!({}), None);
+        let waits = service(&json!({"type": "LoadBalancer"}), &json!({}), None);
         assert_eq!(
             waits,
             Demand {
@@ -179,8 +170,8 @@ mod tests {
             }
         );
         let served = service(
-            json!({"type": "LoadBalancer"}),
-            json!({}),
+            &json!({"type": "LoadBalancer"}),
+            &json!({}),
             Some("10.40.0.7"),
         );
         assert_eq!(served.addresses, ["10.40.0.7".parse::<IpAddr>().unwrap()]);
@@ -196,7 +187,7 @@ mod tests {
                 json!({"metallb.io/loadBalancerIPs": "192.0.2.1"}),
             ),
         ] {
-            assert!(service(spec.clone(), annotations, None).foreign, "{spec}");
+            assert!(service(&spec, &annotations, None).foreign, "{spec}");
         }
     }
 

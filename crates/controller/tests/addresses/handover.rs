@@ -9,6 +9,7 @@ use butler_runtime::{
     task::{self, Task},
 };
 use butler_testkit::{Options, Server, wait_for};
+use futures::FutureExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{
     Api,
@@ -33,7 +34,7 @@ fn replica(server: &Server, identity: &'static str) -> Task {
             ..Settings::new(SYSTEM, LEASE, identity)
         };
         let shutdown = CancellationToken::new();
-        let work = || stage::work(client.clone());
+        let work = || stage::work(client.clone()).boxed();
         lease::guard(
             client.clone(),
             &settings,

@@ -216,15 +216,15 @@ async fn grants(finalizer: bool) -> Result<f64> {
     let stop = CancellationToken::new();
     let started = Instant::now();
     let _controllers = controllers(&server, &stop);
-    let mut served = HashSet::new();
+    let mut granted = HashSet::new();
     let all_served = async {
         let mut changes = pin!(feed.present());
-        while served.len() < CLAIMS
+        while granted.len() < CLAIMS
             && let Some(claim) = changes.next().await
         {
             let status = claim.status.as_ref();
             if status.is_some_and(|status| status.phase == Some(AllocationPhase::Allocated)) {
-                served.insert(claim.name_any());
+                granted.insert(claim.name_any());
             }
         }
     };
@@ -233,7 +233,7 @@ async fn grants(finalizer: bool) -> Result<f64> {
     if !in_time {
         bail!(
             "{} of {CLAIMS} claims were served in two minutes",
-            served.len()
+            granted.len()
         );
     }
     let all = api.list(&ListParams::default()).await?;
