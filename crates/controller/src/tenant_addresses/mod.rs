@@ -21,7 +21,7 @@ use butler_runtime::{
     apply::{Applier, full_name},
     clock::SharedClock,
     controller::{Reconciler, Wake},
-    error::{ApiError, Category, Classify, chain},
+    error::{ApiError, Classify, chain},
     events::{Events, Note},
 };
 use futures::{Stream, StreamExt, stream};
@@ -200,11 +200,8 @@ impl<S: TenantServices> Controller<S> {
             let mut pools = world.pools.iter();
             let pool = pools.find(|(name, ..)| *name == claim.spec.pool_ref.name);
             claim.metadata.namespace = pool.and_then(|(.., pool)| pool.as_ref()?.namespace());
-            match self.applier.create(&claim).await {
-                // Made by an earlier pass that the watch does not show yet: the name is only ever of this cluster.
-                Err(error) if error.category() == Category::Conflict => {}
-                result => result?,
-            }
+            // One that an earlier pass made and the watch does not show yet is a conflict: the next pass sees it.
+            self.applier.create(&claim).await?;
         }
         let claims = self.claims_of(cluster);
         for claim in claims
