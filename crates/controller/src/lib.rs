@@ -12,6 +12,7 @@ pub mod provider_config;
 pub mod rbac;
 pub mod slim;
 pub mod team;
+pub mod tenant_addresses;
 pub mod tenant_cluster;
 
 use std::{sync::Arc, time::Duration};
@@ -190,7 +191,7 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
     surroundings.readiness.set(false);
 }
 
-/// Everything about addresses: pools, claims on them, machines' claims, and what providers have left.
+/// Everything about addresses: pools, claims on them, machines' claims, what providers have left, what clusters want.
 async fn addresses(
     client: &Client,
     feeds: &Arc<Feeds>,
@@ -203,6 +204,9 @@ async fn addresses(
     let claims = address_claim::Controller::new(client, feeds, surroundings);
     let providers = provider_config::Controller::new(client, feeds, surroundings);
     let of_providers = provider_config::triggers(feeds, &providers);
+    let services = tenant_addresses::ThroughKubeconfig::new(client.clone());
+    let tenants = tenant_addresses::Controller::new(client, feeds, surroundings, services);
+    let of_tenants = tenant_addresses::triggers(feeds, &tenants);
     let reconciles = || surroundings.reconciles.clone();
     // A provider's figures follow every grant of its pools, and are no hurry.
     let slowly = Bounds {
@@ -241,6 +245,14 @@ async fn addresses(
             providers,
             &feeds.providers,
             of_providers,
+            slowly,
+            reconciles(),
+            shutdown.clone(),
+        ),
+        controller::run(
+            tenants,
+            &feeds.clusters,
+            of_tenants,
             slowly,
             reconciles(),
             shutdown.clone(),

@@ -82,6 +82,8 @@ fn controller() -> Vec<PolicyRule> {
             ],
             &["patch"],
         ),
+        // Kubeconfigs, to see which Services of a tenant wait for an address.
+        rule(&[""], &["secrets"], &["get"]),
         // Addresses that the platform itself uses.
         rule(&[""], &["services", "nodes"], &READ),
         rule(&[CLUSTER_API], &["machines"], &READ),

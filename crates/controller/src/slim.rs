@@ -1,24 +1,103 @@
 //! Slim views of kinds that are read and never written: most of an object's memory is fields nobody asks for.
 
-use butler_api::butler::TenantCluster;
+use butler_api::{
+    butler::TenantCluster,
+    common::{LocalRef, ObjectRef},
+};
 use kube::{Resource, api::ObjectMeta};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 
-/// What counting needs of a `TenantCluster`.
+/// What counting clusters, and giving them addresses, needs of a `TenantCluster`.
 #[derive(Resource, Clone, Debug, Default, Serialize, Deserialize)]
 #[resource(inherit = TenantCluster)]
 pub struct ClusterSummary {
     /// Name, namespace, labels.
     pub metadata: ObjectMeta,
+    /// What it wants, as far as addresses go.
+    #[serde(default)]
+    pub spec: ClusterSummarySpec,
     /// Where in its life it is.
     #[serde(default)]
     pub status: ClusterSummaryStatus,
 }
 
-/// The phase and nothing else.
+/// Where a cluster's addresses come from, and how many it wants.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterSummarySpec {
+    /// Its team.
+    pub team_ref: Option<LocalRef>,
+    /// Its provider.
+    pub provider_config_ref: Option<ObjectRef>,
+    /// Its addresses.
+    pub networking: ClusterAddresses,
+    /// What uses addresses in it from the start.
+    pub addons: ClusterAddons,
+}
+
+/// The addresses that a cluster asks for.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterAddresses {
+    /// Its own ones, which are not for us to give.
+    #[serde(skip_serializing)]
+    pub load_balancer_pool: Option<IgnoredAny>,
+    /// How many of a pool.
+    pub lb_pool_size: Option<i32>,
+}
+
+/// The addons of a cluster that have to do with addresses.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterAddons {
+    /// Gives addresses to Services.
+    pub load_balancer: Option<AddressPool>,
+    /// Takes one from the start.
+    pub ingress: Option<Switch>,
+}
+
+/// The other way to give a cluster addresses of its own.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AddressPool {
+    /// Its own addresses.
+    pub address_pool: Option<String>,
+}
+
+/// Whether an addon is installed; unless it says otherwise, it is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Switch {
+    /// Whether it is.
+    #[serde(default)]
+    pub enabled: Option<bool>,
+}
+
+impl ClusterSummary {
+    /// Whether the cluster brings its own addresses.
+    pub fn has_own_addresses(&self) -> bool {
+        let addons = self.spec.addons.load_balancer.as_ref();
+        self.spec.networking.load_balancer_pool.is_some()
+            || addons.is_some_and(|addon| addon.address_pool.is_some())
+    }
+
+    /// Whether something in the cluster asks for an address as soon as it runs.
+    pub fn needs_addresses(&self) -> bool {
+        let ingress = self.spec.addons.ingress.as_ref();
+        ingress.and_then(|ingress| ingress.enabled).unwrap_or(true)
+    }
+}
+
+/// Where in its life a cluster is, and how it is looked into.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ClusterSummaryStatus {
     /// As text: a phase of a later version must not stop the watch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
+    /// Namespace with the objects it is made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant_namespace: Option<String>,
+    /// Secret with its kubeconfig, in that namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubeconfig_secret_ref: Option<LocalRef>,
 }

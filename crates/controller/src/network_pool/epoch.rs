@@ -2,7 +2,7 @@
 //!
 //! An epoch begins with a live read of the pool and, after it, of its claims. It goes on as long as every write to the
 //! status of the pool is ours, which the version of the pool proves at each of them: so every grant since is one that
-//! we know of, however far behind our watches are. Any other writer ends the epoch with a conflict. See ADR-0014.
+//! we know of, however far behind our watches are. Any other writer ends the epoch with a conflict. See ADR-0017.
 
 use std::{
     collections::HashMap,

@@ -1,7 +1,7 @@
 //! `NetworkPool`: the only place that hands out addresses.
 //!
 //! Watches wake the pass and show it the world; a grant is written down in the status of the pool, over exactly the
-//! version that it was decided on, before it is written on its claim (ADR-0014).
+//! version that it was decided on, before it is written on its claim (ADR-0017).
 
 mod claim;
 mod epoch;

@@ -69,7 +69,7 @@ impl Reconciler for Controller {
     const NAME: &'static str = "provider-config";
 
     async fn reconcile(&self, config: Arc<ProviderConfig>) -> Result<Wake, ApiError> {
-        let plan = plan(&config, &self.observe(&config));
+        let plan = plan(&config, &observe(&self.feeds, &config));
         self.metrics.set(&config, &plan);
         let held = config.status.clone().unwrap_or_default();
         let generation = config.metadata.generation;
@@ -99,25 +99,26 @@ impl Controller {
             metrics: surroundings.providers.clone(),
         }
     }
+}
 
-    fn observe(&self, config: &ProviderConfig) -> World {
-        let namespaces = pool_namespaces(config);
-        let find = |name: &str| -> Option<Arc<NetworkPool>> {
-            namespaces
-                .iter()
-                .find_map(|namespace| self.feeds.pools.get(Some(namespace), name))
-        };
-        let refs = config.spec.network.pool_refs.iter();
-        World {
-            pools: refs
-                .map(|pool| {
-                    (
-                        pool.name.clone(),
-                        pool.priority,
-                        find(&pool.name).map(|pool| (*pool).clone()),
-                    )
-                })
-                .collect(),
-        }
+/// The pools of a provider, as the watch shows them.
+pub(crate) fn observe(feeds: &Feeds, config: &ProviderConfig) -> World {
+    let namespaces = pool_namespaces(config);
+    let find = |name: &str| -> Option<Arc<NetworkPool>> {
+        namespaces
+            .iter()
+            .find_map(|namespace| feeds.pools.get(Some(namespace), name))
+    };
+    let refs = config.spec.network.pool_refs.iter();
+    World {
+        pools: refs
+            .map(|pool| {
+                (
+                    pool.name.clone(),
+                    pool.priority,
+                    find(&pool.name).map(|pool| (*pool).clone()),
+                )
+            })
+            .collect(),
     }
 }

@@ -78,13 +78,14 @@ pub fn initial_count(network: &ProviderNetwork, tenant: &Tenant) -> u32 {
     most(network).map_or(count, |most| count.min(most))
 }
 
-/// Decides about all claims of a cluster. `claims` are those of this cluster by its UID, also those that go.
+/// Decides about all claims of a cluster. `claims` are those of this cluster by its UID, also those that go. While its
+/// Services cannot be seen nothing grows, and nothing that may be in use is given back.
 pub fn plan(
     network: &ProviderNetwork,
     tenant: &Tenant,
     pools: &[Candidate],
     claims: &[IPAllocation],
-    services: &[Demand],
+    services: Option<&[Demand]>,
     now: Timestamp,
 ) -> Plan {
     let mut plan = Plan::default();
@@ -97,9 +98,9 @@ pub fn plan(
         place(&mut plan, tenant, pools, count, INITIAL, "0");
     }
     let sizes = network.load_balancer.clone().unwrap_or_default();
-    if sizes.allocation_mode == AllocationMode::Static {
+    let (AllocationMode::Elastic, Some(services)) = (sizes.allocation_mode, services) else {
         return plan;
-    }
+    };
     let policy = Policy::new(
         u32::try_from(sizes.growth_increment).unwrap_or(1),
         most(network),

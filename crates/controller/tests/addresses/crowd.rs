@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// A pool of exactly this many addresses.
-async fn pool(server: &Server, addresses: u32) {
+pub(crate) async fn pool(server: &Server, addresses: u32) {
     let (high, low) = (addresses >> 8, addresses & 255);
     let text = format!(
         "
@@ -41,7 +41,7 @@ spec:
 }
 
 /// Makes claims for `count` addresses each, many at a time.
-async fn claim_all(server: &Server, names: impl Iterator<Item = String>, count: u32) {
+pub(crate) async fn claim_all(server: &Server, names: impl Iterator<Item = String>, count: u32) {
     let api: Api<IPAllocation> = scene::claims(server);
     let made = names.map(|name| {
         let api = api.clone();
@@ -67,7 +67,7 @@ async fn claim_all(server: &Server, names: impl Iterator<Item = String>, count: 
 }
 
 /// How many claims have addresses.
-async fn served(server: &Server) -> usize {
+pub(crate) async fn served(server: &Server) -> usize {
     let all = scene::claims(server)
         .list(&ListParams::default())
         .await
@@ -78,7 +78,7 @@ async fn served(server: &Server) -> usize {
 }
 
 /// Waits until so many claims have addresses; every look checks that no address is held twice.
-async fn until_served(server: &Server, wanted: usize, patience: Duration) {
+pub(crate) async fn until_served(server: &Server, wanted: usize, patience: Duration) {
     let deadline = tokio::time::Instant::now() + patience;
     loop {
         holders(server).await;

@@ -1,10 +1,12 @@
 //! Every flow, disturbed at every write: crashes, conflicts, lost answers, old views.
 
-use butler_api::butler::{IPAllocation, NetworkPool, TenantCluster};
-use butler_testkit::{Options, PATIENCE, Scenario, World, at_every_write, wait_for};
+use butler_api::butler::{IPAllocation, NetworkPool, ProviderConfig, TenantCluster};
+use butler_testkit::{
+    Options, PATIENCE, Scenario, World, at_every_write, wait_for, wait_for_condition,
+};
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, ListParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 
@@ -283,6 +285,95 @@ impl Scenario for Ending {
     fn parallel(&self) -> usize {
         1
     }
+}
+
+const PROVIDER: &str = "
+apiVersion: butler.butlerlabs.dev/v1alpha1
+kind: ProviderConfig
+metadata: {name: local, namespace: butler-system}
+spec: {provider: local, network: {mode: ipam, poolRefs: [{name: ten}], loadBalancer: {defaultPoolSize: 2}}}
+";
+
+/// A provider says what is left while its pool is used, and a cluster of it gets the claim it starts with.
+struct Providing;
+
+impl Scenario for Providing {
+    async fn set_up(&self, world: &World) {
+        let client = world.server().client();
+        sweep::<TenantCluster>(&client).await;
+        sweep::<ProviderConfig>(&client).await;
+        set_up(world).await;
+        world.server().apply_yaml(&here(world, PROVIDER)).await;
+    }
+
+    async fn controller(&self, client: Client, _: &World) {
+        stage::work(client).await;
+    }
+
+    async fn user(&self, world: &World) {
+        let providers: Api<ProviderConfig> = world.namespace().api();
+        wait_for_condition(&providers, "local", "PoolAvailable", "True").await;
+        let clusters: Api<TenantCluster> = world.namespace().api();
+        let reference = json!({"name": "local", "namespace": world.namespace().name()});
+        let change = json!({"spec": {"providerConfigRef": reference}});
+        clusters
+            .patch("shop", &PatchParams::default(), &Patch::Merge(&change))
+            .await
+            .expect("a user names the provider");
+    }
+
+    async fn settled(&self, world: &World) -> Result<(), String> {
+        let claims = all_claims(world).await;
+        if claims.len() != 1 {
+            return Err(format!("{} claims", claims.len()));
+        }
+        let providers: Api<ProviderConfig> = world.namespace().api();
+        let provider = providers
+            .get("local")
+            .await
+            .map_err(|error| error.to_string())?;
+        let status = provider.status.unwrap_or_default();
+        let capacity = status.capacity.clone().unwrap_or_default();
+        if capacity.available_ips != Some(8) || status.ready != Some(true) {
+            return Err(format!("{status:?}"));
+        }
+        consistent(world, 8).await
+    }
+
+    fn kinds(&self) -> Vec<(&'static str, &'static str)> {
+        let mut kinds = kinds();
+        kinds.push(("butler.butlerlabs.dev/v1alpha1", "ProviderConfig"));
+        kinds
+    }
+
+    fn parallel(&self) -> usize {
+        1
+    }
+
+    // A provider's figures and a cluster's claims wait for a quarter of a second of quiet.
+    fn quiet(&self) -> std::time::Duration {
+        std::time::Duration::from_millis(900)
+    }
+
+    // The claim is named after the UID of its cluster.
+    fn simplify(&self, object: &mut Value) {
+        Granting.simplify(object);
+        if object["kind"] == "IPAllocation" {
+            object["metadata"]["name"] = json!("claim");
+            object["metadata"]["labels"]["butler.butlerlabs.dev/owner-uid"] = json!("owner");
+            if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+                annotations.remove("butler.butlerlabs.dev/plan-hash");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_provider_and_the_first_claim_of_a_cluster_end_up_the_same_whatever_goes_wrong() {
+    let server = stage::server(Options::default()).await;
+    let summary = at_every_write(&server, &Providing).await;
+    println!("{summary:?}");
+    assert!(summary.writes >= 6, "{summary:?}");
 }
 
 #[tokio::test]

@@ -9,7 +9,9 @@
 
 mod bad_input;
 mod crowd;
+mod demand;
 mod faults;
+mod handover;
 mod life;
 mod machines;
 mod scene;

@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 
 use butler_controller::{MANAGER, Surroundings};
 use butler_runtime::{
-    clock::SystemClock,
+    clock::{SharedClock, SystemClock},
     endpoints::Readiness,
     metrics::Metrics,
     task::{self, Task},
@@ -43,7 +43,11 @@ pub(crate) async fn work(client: Client) {
 
 /// The controllers as a future, with metrics that the test reads.
 pub(crate) async fn work_with(client: Client, metrics: Metrics) {
-    let clock = SystemClock::shared();
+    work_at(client, metrics, SystemClock::shared()).await;
+}
+
+/// The controllers as a future, by a clock that the test sets.
+pub(crate) async fn work_at(client: Client, metrics: Metrics, clock: SharedClock) {
     let surroundings = Surroundings::new(clock, metrics, Readiness::default());
     butler_controller::run(client, surroundings, CancellationToken::new()).await;
 }

@@ -67,7 +67,7 @@ fn waiting() -> Demand {
 #[test]
 fn clusters_whose_names_join_to_the_same_text_never_share_a_claim() {
     let name = |tenant: &Tenant| {
-        let plan = plan(&elastic(), tenant, &pools(), &[], &[], at(0));
+        let plan = plan(&elastic(), tenant, &pools(), &[], Some(&[]), at(0));
         plan.create[0].name_any()
     };
     assert_ne!(
@@ -83,10 +83,17 @@ fn an_elastic_cluster_that_needs_nothing_starts_with_nothing_and_grows_by_demand
         ..tenant("a", "b", "1")
     };
     assert_eq!(
-        plan(&elastic(), &quiet, &pools(), &[], &[], at(0)),
+        plan(&elastic(), &quiet, &pools(), &[], Some(&[]), at(0)),
         Plan::default()
     );
-    let grown = plan(&elastic(), &quiet, &pools(), &[], &[waiting()], at(30));
+    let grown = plan(
+        &elastic(),
+        &quiet,
+        &pools(),
+        &[],
+        Some(&[waiting()]),
+        at(30),
+    );
     assert_eq!(grown.create.len(), 1);
     assert_eq!(grown.create[0].spec.count, Some(2));
     assert!(is_growth(&grown.create[0]));
@@ -105,7 +112,7 @@ fn growth_takes_a_number_that_no_claim_has_had_also_of_those_that_go() {
         &tenant,
         &pools(),
         &[first, going],
-        &services,
+        Some(&services),
         at(60),
     );
     assert_eq!(plan.create[0].name_any(), "lb-1-8");
@@ -122,7 +129,7 @@ fn an_unused_block_is_noted_then_deleted_and_the_first_one_stays() {
         &tenant,
         &pools(),
         &claims,
-        &[served("10.0.0.1")],
+        Some(&[served("10.0.0.1")]),
         at(100),
     );
     assert_eq!(noted.unused, [("lb-1-1".to_owned(), Some(at(100)))]);
@@ -134,7 +141,7 @@ fn an_unused_block_is_noted_then_deleted_and_the_first_one_stays() {
         &tenant,
         &pools(),
         &claims,
-        &[served("10.0.0.1")],
+        Some(&[served("10.0.0.1")]),
         at(700),
     );
     assert_eq!(gone.delete, ["lb-1-1"]);
@@ -143,7 +150,7 @@ fn an_unused_block_is_noted_then_deleted_and_the_first_one_stays() {
         &tenant,
         &pools(),
         &claims,
-        &[served("10.0.0.4")],
+        Some(&[served("10.0.0.4")]),
         at(700),
     );
     assert!(again.delete.is_empty());
@@ -158,7 +165,14 @@ fn a_share_that_is_used_up_is_said_and_nothing_is_made() {
         .map(|last| served(&format!("10.0.0.{last}")))
         .collect();
     services.push(waiting());
-    let plan = plan(&elastic(), &tenant, &pools(), &[first], &services, at(60));
+    let plan = plan(
+        &elastic(),
+        &tenant,
+        &pools(),
+        &[first],
+        Some(&services),
+        at(60),
+    );
     assert!(plan.create.is_empty());
     assert!(plan.blocked.unwrap().contains("all it may have"));
 }
@@ -167,9 +181,30 @@ fn a_share_that_is_used_up_is_said_and_nothing_is_made() {
 fn a_static_cluster_gets_its_number_once_and_no_more_than_its_share() {
     let fixed = network(json!({"mode": "ipam", "quotaPerTenant": {"maxLoadBalancerIPs": 4}}));
     let tenant = tenant("a", "b", "1");
-    let plan_ =
-        |claims: &[IPAllocation]| plan(&fixed, &tenant, &pools(), claims, &[waiting()], at(999));
+    let plan_ = |claims: &[IPAllocation]| {
+        plan(
+            &fixed,
+            &tenant,
+            &pools(),
+            claims,
+            Some(&[waiting()]),
+            at(999),
+        )
+    };
     let made = plan_(&[]);
     assert_eq!(made.create[0].spec.count, Some(4));
     assert_eq!(plan_(&made.create), Plan::default());
+}
+
+#[test]
+fn a_cluster_that_cannot_be_looked_into_gets_its_first_claim_and_keeps_every_other() {
+    let tenant = tenant("a", "b", "1");
+    let first = plan(&elastic(), &tenant, &pools(), &[], None, at(0));
+    assert_eq!(first.create.len(), 1);
+    let mut growth = granted(claim(&tenant, "lab", 2, GROWTH, "1"), "10.0.0.3-10.0.0.4");
+    let annotation = unused_annotation(Some(at(0))).into_iter();
+    growth.metadata.annotations = annotation.map(|(key, value)| Some((key, value?))).collect();
+    let claims = [claim(&tenant, "lab", 2, INITIAL, "0"), growth];
+    let unseen = plan(&elastic(), &tenant, &pools(), &claims, None, at(9_999));
+    assert_eq!(unseen, Plan::default());
 }
