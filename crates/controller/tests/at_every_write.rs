@@ -21,7 +21,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
     runtime::watcher,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 const TEAM: &str = "
 apiVersion: butler.butlerlabs.dev/v1alpha1
@@ -94,11 +94,6 @@ impl Scenario for Serving {
     }
 
     // The hash has the owner's UID in it.
-    fn simplify(&self, object: &mut Value) {
-        if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
-            annotations.remove("butler.butlerlabs.dev/plan-hash");
-        }
-    }
 }
 
 /// Lets a deleted namespace go at once, as Kubernetes' own controller does after five seconds.
@@ -219,10 +214,6 @@ spec: {multiTenancy: {mode: Optional}, defaultNamespace: NAME}
     // A pass waits for half a second of quiet before it counts.
     fn quiet(&self) -> std::time::Duration {
         std::time::Duration::from_millis(900)
-    }
-
-    fn simplify(&self, object: &mut Value) {
-        Serving.simplify(object);
     }
 }
 

@@ -1,5 +1,8 @@
 //! Apply and prune: one field manager, whole objects, nothing sent that is already so.
 
+mod ownership;
+mod target;
+
 use std::{collections::BTreeSet, fmt::Debug};
 
 use k8s_openapi::NamespaceResourceScope;
@@ -9,11 +12,12 @@ use kube::{
     core::ApiResource,
 };
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Value, json};
+pub use target::Target;
 
 use crate::{
     drift,
-    error::{ApiError, is_not_found},
+    error::{ApiError, is_already_there, is_not_found},
 };
 
 /// Writes planned objects under one field manager.
@@ -61,33 +65,47 @@ impl Applier {
         Api::namespaced(self.client.clone(), &namespace)
     }
 
-    /// Applies the planned object unless the live one, as watched, already has all of it.
+    /// Makes sure that the planned object stands: made if there is none, applied unless the live one, as watched,
+    /// already has all of it.
     pub async fn apply<K: Applicable>(
         &self,
         planned: &K,
         live: Option<&K>,
     ) -> Result<Outcome, ApiError> {
-        let body = stamped("apply", planned)?;
-        let because = match live {
-            None => String::new(),
-            Some(live) => match drift::difference(&body, &to_value("apply", live)?) {
-                None => return Ok(Outcome::Unchanged),
-                Some(path) => path,
-            },
+        let live = live.map(|live| to_value("apply", live)).transpose()?;
+        self.apply_body(&Target::of(planned)?, live.as_ref()).await
+    }
+
+    /// The same for an object whose kind is known only when it is planned.
+    pub async fn apply_body(
+        &self,
+        target: &Target,
+        live: Option<&Value>,
+    ) -> Result<Outcome, ApiError> {
+        let Some(live) = live else {
+            self.make(target).await?;
+            return Ok(Outcome::Written);
         };
-        self.send(planned, &body, &because).await?;
+        let body = target.stamped();
+        let Some(because) = drift::difference(&body, live) else {
+            return Ok(Outcome::Unchanged);
+        };
+        if drift::was_created(live) {
+            self.adopt(target, None).await?;
+        }
+        self.send(target, &body, &because).await?;
         Ok(Outcome::Written)
     }
 
-    /// Applies an object that is not watched yet, and gives it as the server filled it in.
+    /// Makes an object that is not watched yet, and gives it as the server filled it in.
     pub async fn apply_new<K: Applicable + DeserializeOwned>(
         &self,
         planned: &K,
     ) -> Result<K, ApiError> {
-        let body = stamped("apply", planned)?;
-        let answer = self.send(planned, &body, "").await?;
+        let target = Target::of(planned)?;
+        let answer = self.make(&target).await?;
         let typed = serde_json::to_value(&answer).and_then(serde_json::from_value);
-        typed.map_err(|error| failed("apply", planned)(kube::Error::SerdeError(error)))
+        typed.map_err(|error| target.failed("apply")(kube::Error::SerdeError(error)))
     }
 
     /// Applies over exactly the object that was seen: a view that is behind loses with a conflict. For content that
@@ -97,48 +115,93 @@ impl Applier {
         planned: &K,
         seen: &K,
     ) -> Result<Outcome, ApiError> {
-        let mut body = stamped("apply", planned)?;
-        let Some(because) = drift::difference(&body, &to_value("apply", seen)?) else {
+        let (target, live) = (Target::of(planned)?, to_value("apply", seen)?);
+        let mut body = target.stamped();
+        let Some(because) = drift::difference(&body, &live) else {
             return Ok(Outcome::Unchanged);
         };
-        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.insert("resourceVersion".to_owned(), seen.resource_version().into());
+        let mut version = seen.resource_version();
+        if drift::was_created(&live) {
+            version = self.adopt(&target, version).await?;
         }
-        self.send(planned, &body, &because).await?;
+        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("resourceVersion".to_owned(), version.into());
+        }
+        self.send(&target, &body, &because).await?;
         Ok(Outcome::Written)
     }
 
-    async fn send<K: Applicable>(
+    /// Creates what is probably not there: a create costs the API server less than an apply. What is there after all
+    /// is applied.
+    async fn make(&self, target: &Target) -> Result<DynamicObject, ApiError> {
+        match self.post(target).await {
+            Err(error) if is_already_there(&error) => {}
+            made => return made.map_err(target.failed("create")),
+        }
+        self.adopt(target, None).await?;
+        self.send(target, &target.stamped(), "").await
+    }
+
+    async fn send(
         &self,
-        planned: &K,
+        target: &Target,
         body: &Value,
         because: &str,
     ) -> Result<DynamicObject, ApiError> {
         let params = PatchParams::apply(self.manager).force();
-        let answer = self
-            .api_of(planned)
-            .patch(&planned.name_any(), &params, &Patch::Apply(body))
-            .await
-            .map_err(failed("apply", planned))?;
-        tracing::info!(kind = %K::kind(&()), name = %full_name(planned), because, "applied");
+        let api = target.api(&self.client);
+        let answer = api.patch(&target.name, &params, &Patch::Apply(body)).await;
+        let answer = answer.map_err(target.failed("apply"))?;
+        tracing::info!(kind = target.resource.kind, name = %target.full_name(), because, "applied");
         Ok(answer)
+    }
+
+    /// Turns the fields that our create set into fields that we applied. Returns the version to go on from: the one
+    /// that was seen, if that is not the current one.
+    async fn adopt(
+        &self,
+        target: &Target,
+        seen: Option<String>,
+    ) -> Result<Option<String>, ApiError> {
+        let api = target.api(&self.client);
+        let live = api.get_metadata(&target.name).await;
+        let live = live.map_err(target.failed("get"))?.metadata;
+        if seen.is_some() && seen != live.resource_version {
+            return Ok(seen);
+        }
+        let held = live.managed_fields.unwrap_or_default();
+        let Some(next) = ownership::applied(&held, self.manager) else {
+            return Ok(live.resource_version);
+        };
+        let change = json!({"metadata": {
+            "resourceVersion": live.resource_version,
+            "managedFields": next,
+        }});
+        let params = PatchParams::default();
+        let change = Patch::Merge(&change);
+        let changed = api.patch_metadata(&target.name, &params, &change).await;
+        let changed = changed.map_err(target.failed("adopt"))?;
+        Ok(changed.metadata.resource_version)
     }
 
     /// Creates an object that must not exist yet, so that somebody else's is never taken over.
     pub async fn create<K: Applicable>(&self, planned: &K) -> Result<(), ApiError> {
-        let body = stamped("create", planned)?;
-        let object: DynamicObject = serde_json::from_value(body)
-            .map_err(|error| failed("create", planned)(kube::Error::SerdeError(error)))?;
+        let target = Target::of(planned)?;
+        let made = self.post(&target).await;
+        made.map_err(target.failed("create")).map(drop)
+    }
+
+    async fn post(&self, target: &Target) -> Result<DynamicObject, kube::Error> {
+        let mut body = target.body.clone();
+        drift::stamp_created(&mut body);
+        let object = serde_json::from_value(body).map_err(kube::Error::SerdeError)?;
         let params = PostParams {
             field_manager: Some(self.manager.to_owned()),
             ..PostParams::default()
         };
-        self.api_of(planned)
-            .create(&params, &object)
-            .await
-            .map_err(failed("create", planned))?;
-        tracing::info!(kind = %K::kind(&()), name = %full_name(planned), "created");
-        Ok(())
+        let made = target.api(&self.client).create(&params, &object).await?;
+        tracing::info!(kind = target.resource.kind, name = %target.full_name(), "created");
+        Ok(made)
     }
 
     /// Deletes exactly the object that was seen: a cache that is behind loses with a conflict.
@@ -196,12 +259,6 @@ pub fn full_name<K: Resource>(object: &K) -> String {
         Some(namespace) => format!("{namespace}/{}", object.name_any()),
         None => object.name_any(),
     }
-}
-
-fn stamped<K: Applicable>(verb: &'static str, planned: &K) -> Result<Value, ApiError> {
-    let mut body = to_value(verb, planned)?;
-    drift::stamp(&mut body);
-    Ok(body)
 }
 
 fn to_value<K: Applicable>(verb: &'static str, object: &K) -> Result<Value, ApiError> {

@@ -9,10 +9,34 @@ use sha2::{Digest, Sha256};
 
 /// Where a planned object carries its own hash.
 pub const PLAN_HASH: &str = "butler.butlerlabs.dev/plan-hash";
+/// Before the hash of an object that was created and not applied since: its fields are owned in another way.
+const CREATED: &str = "created-";
 
 /// Writes the hash of the planned object into its annotations.
 pub fn stamp(planned: &mut Value) {
     let hash = hash(planned);
+    write_stamp(planned, hash);
+}
+
+/// The same for an object that is sent by a create.
+pub fn stamp_created(planned: &mut Value) {
+    let hash = hash(planned);
+    write_stamp(planned, format!("{CREATED}{hash}"));
+}
+
+/// Whether the live object was created by us and not applied since.
+pub fn was_created(live: &Value) -> bool {
+    let held = live.pointer("/metadata/annotations");
+    let held = held.and_then(|held| held.get(PLAN_HASH)?.as_str());
+    held.is_some_and(|held| held.starts_with(CREATED))
+}
+
+/// The hash in a stamp.
+pub fn hash_of(stamp: &str) -> &str {
+    stamp.strip_prefix(CREATED).unwrap_or(stamp)
+}
+
+fn write_stamp(planned: &mut Value, hash: String) {
     let Value::Object(root) = planned else { return };
     let metadata = entry(root, "metadata");
     entry(metadata, "annotations").insert(PLAN_HASH.to_owned(), Value::String(hash));
@@ -26,6 +50,10 @@ pub fn difference(planned: &Value, live: &Value) -> Option<String> {
     match (planned, live) {
         (Value::Object(planned), Value::Object(live)) => {
             planned.iter().find_map(|(key, value)| match live.get(key) {
+                Some(Value::String(held)) if key == PLAN_HASH => {
+                    let hash = value.as_str().map(hash_of);
+                    (hash != Some(hash_of(held))).then(|| format!(".{key}"))
+                }
                 Some(held) => below(key, difference(value, held)),
                 None => (!is_empty(value)).then(|| format!(".{key}")),
             })
@@ -128,6 +156,16 @@ mod tests {
         stamp(&mut before);
         stamp(&mut after);
         assert!(!stands_in(&after, &before));
+    }
+
+    #[test]
+    fn an_object_that_was_created_stands_like_one_that_was_applied() {
+        let plan = json!({"metadata": {"name": "x", "labels": {"a": "1"}}});
+        let (mut created, mut planned) = (plan.clone(), plan);
+        stamp_created(&mut created);
+        stamp(&mut planned);
+        assert!(stands_in(&planned, &created));
+        assert!(was_created(&created) && !was_created(&planned));
     }
 
     #[test]

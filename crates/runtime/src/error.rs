@@ -99,6 +99,11 @@ pub fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
+/// Whether the API server said that there is an object of this name.
+pub fn is_already_there(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.reason == "AlreadyExists")
+}
+
 fn category_of(status: &Status) -> Category {
     match status.code {
         // The object was replaced by another of the same name since we saw it.

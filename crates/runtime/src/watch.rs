@@ -4,7 +4,7 @@
 //! and releasing need the going as well, so the fan-out is here; store and watcher are kube's.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fmt::Debug,
     hash::Hash,
     sync::{Arc, Mutex},
@@ -71,29 +71,85 @@ where
     K::DynamicType: Hash + Eq,
 {
     store: Store<K>,
-    subscribers: Subscribers<K>,
+    audience: Arc<Audience<K>>,
     _driver: Task,
 }
 
-type Subscribers<K> = Arc<Mutex<Vec<UnboundedSender<Change<K>>>>>;
+/// Those who are told of changes.
+struct Audience<K> {
+    subscribers: Mutex<Vec<UnboundedSender<Change<K>>>>,
+    /// Names by namespace, where somebody looks for objects by their namespace.
+    places: Option<Mutex<Places>>,
+}
+
+type Places = HashMap<Box<str>, BTreeSet<Box<str>>>;
+
+impl<K: Watchable> Audience<K> {
+    fn new(places: Option<Mutex<Places>>) -> Arc<Self> {
+        Arc::new(Self {
+            subscribers: Mutex::default(),
+            places,
+        })
+    }
+
+    /// Keeps the names by namespace, then tells everybody.
+    fn tell(&self, subscribers: &mut Vec<UnboundedSender<Change<K>>>, change: &Change<K>) {
+        if let Some(places) = &self.places {
+            note(&mut lock(places), change);
+        }
+        subscribers.retain(|subscriber| subscriber.send(change.clone()).is_ok());
+    }
+}
+
+fn note<K: Resource>(places: &mut Places, change: &Change<K>) {
+    let metadata = change.object().meta();
+    let place = metadata.namespace.as_deref().unwrap_or_default();
+    let name = metadata.name.as_deref().unwrap_or_default();
+    match change {
+        Change::Present(_) => {
+            if let Some(names) = places.get_mut(place) {
+                if !names.contains(name) {
+                    names.insert(name.into());
+                }
+            } else {
+                places.insert(place.into(), BTreeSet::from([name.into()]));
+            }
+        }
+        Change::Gone(_) => {
+            let names = places.get_mut(place);
+            if names.is_some_and(|names| names.remove(name) && names.is_empty()) {
+                places.remove(place);
+            }
+        }
+    }
+}
 
 impl<K: Watchable> Feed<K> {
     /// Starts watching; the watch ends when the feed is dropped.
     pub fn start(api: Api<K>, config: watcher::Config) -> Self {
+        Self::run(api, config, None)
+    }
+
+    /// The same, for objects that are looked for by their namespace.
+    pub fn start_by_namespace(api: Api<K>, config: watcher::Config) -> Self {
+        Self::run(api, config, Some(Mutex::default()))
+    }
+
+    fn run(api: Api<K>, config: watcher::Config, places: Option<Mutex<Places>>) -> Self {
         let writer = Writer::<K>::default();
         let store = writer.as_reader();
-        let subscribers: Subscribers<K> = Arc::default();
+        let audience = Audience::new(places);
         let events = watcher(api, config.streaming_lists())
             .default_backoff()
             .modify(|object| strip(object.meta_mut()));
         let name = format!("watch {}", K::plural(&()));
         let driver = task::spawn(
             &name,
-            drive(events, writer, store.clone(), Arc::clone(&subscribers)),
+            drive(events, writer, store.clone(), Arc::clone(&audience)),
         );
         Self {
             store,
-            subscribers,
+            audience,
             _driver: driver,
         }
     }
@@ -112,6 +168,19 @@ impl<K: Watchable> Feed<K> {
         self.store.get(&key)
     }
 
+    /// Everything in one namespace. Looks through all objects unless the feed was started for this.
+    pub fn all_in(&self, namespace: &str) -> Vec<Arc<K>> {
+        let Some(places) = &self.audience.places else {
+            let here = |object: &K| object.meta().namespace.as_deref() == Some(namespace);
+            return self.store.state_filter(here);
+        };
+        let places = lock(places);
+        let names = places.get(namespace).into_iter().flatten();
+        names
+            .filter_map(|name| self.get(Some(namespace), name))
+            .collect()
+    }
+
     /// Waits until the first list is complete.
     pub async fn ready(&self) {
         // The writer lives as long as the driver, which lives as long as `self`.
@@ -124,7 +193,7 @@ impl<K: Watchable> Feed<K> {
     /// Everything that is there now, then every change.
     pub fn subscribe(&self) -> impl Stream<Item = Change<K>> + Send + use<K> {
         let (sender, receiver) = unbounded_channel();
-        let mut subscribers = lock(&self.subscribers);
+        let mut subscribers = lock(&self.audience.subscribers);
         for object in self.store.state() {
             // The receiver is held right here.
             let _ = sender.send(Change::Present(object));
@@ -164,18 +233,18 @@ async fn drive<K: Watchable>(
     events: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send,
     mut writer: Writer<K>,
     store: Store<K>,
-    subscribers: Subscribers<K>,
+    audience: Arc<Audience<K>>,
 ) {
     let events = events.inspect_err(|error| {
         tracing::warn!(kind = %K::kind(&()), %error, "a watch failed and starts again");
     });
     let mut events = std::pin::pin!(events.filter_map(|event| future::ready(event.ok())));
     while let Some(event) = events.next().await {
-        let mut subscribers = lock(&subscribers);
+        let mut subscribers = lock(&audience.subscribers);
         let before = held_before(&store, &event);
         writer.apply_watcher_event(&event);
         for change in changes(&store, &event, before) {
-            subscribers.retain(|subscriber| subscriber.send(change.clone()).is_ok());
+            audience.tell(&mut subscribers, &change);
         }
     }
 }

@@ -113,6 +113,36 @@ async fn a_field_that_leaves_the_plan_leaves_the_object() {
 }
 
 #[tokio::test]
+async fn what_is_there_without_our_knowledge_is_brought_to_the_plan() {
+    let (home, applier) = home().await;
+    let earlier = map(&home, "settings", &[("color", "blue"), ("size", "7")]);
+    applier.create(&earlier).await.unwrap();
+    let planned = map(&home, "settings", &[("color", "red")]);
+    applier.apply(&planned, None).await.unwrap();
+    let live = home.api::<ConfigMap>().get("settings").await.unwrap();
+    assert_eq!(live.data, planned.data);
+    assert_eq!(
+        applier.apply(&planned, Some(&live)).await.unwrap(),
+        Outcome::Unchanged
+    );
+}
+
+#[tokio::test]
+async fn a_field_that_was_created_leaves_when_it_is_applied_over() {
+    let (home, applier) = home().await;
+    let earlier = map(&home, "settings", &[("color", "blue"), ("size", "7")]);
+    applier.create(&earlier).await.unwrap();
+    let seen = home.api::<ConfigMap>().get("settings").await.unwrap();
+    let planned = map(&home, "settings", &[("color", "blue")]);
+    applier.apply_over(&planned, &seen).await.unwrap();
+    let live = home.api::<ConfigMap>().get("settings").await.unwrap();
+    assert_eq!(live.data, planned.data);
+    let other = map(&home, "settings", &[("color", "green")]);
+    let late = applier.apply_over(&other, &seen).await.unwrap_err();
+    assert_eq!(late.category(), Category::Conflict);
+}
+
+#[tokio::test]
 async fn applying_over_an_old_view_loses_and_over_a_current_view_wins() {
     let (home, applier) = home().await;
     let api = home.api::<ConfigMap>();

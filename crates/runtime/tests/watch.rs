@@ -75,3 +75,35 @@ async fn what_is_kept_has_no_managed_fields() {
         .expect("the first list is complete");
     assert!(kept.managed_fields().is_empty());
 }
+
+#[tokio::test]
+async fn what_is_in_a_namespace_is_found_by_it_and_what_went_is_not() {
+    let server = Server::shared().await;
+    let (home, other) = (
+        server.namespace("watch").await,
+        server.namespace("watch").await,
+    );
+    let post = PostParams::default();
+    for (place, name) in [(&home, "a"), (&home, "b"), (&other, "c")] {
+        let api = place.api::<ConfigMap>();
+        api.create(&post, &named(name)).await.unwrap();
+    }
+    let everywhere = kube::Api::<ConfigMap>::all(server.client());
+    let feed = Feed::start_by_namespace(everywhere, watcher::Config::default());
+    feed.ready().await;
+    let names = |place: &str| -> Vec<String> {
+        let found = feed.all_in(place);
+        found.iter().map(|object| object.name_any()).collect()
+    };
+    assert_eq!(names(home.name()), ["a", "b"]);
+    assert_eq!(names(other.name()), ["c"]);
+    let mut changes = pin!(feed.subscribe().filter(|change| {
+        let here = change.object().namespace().as_deref() == Some(home.name());
+        std::future::ready(here && matches!(change, Change::Gone(_)))
+    }));
+    let api = home.api::<ConfigMap>();
+    api.delete("a", &DeleteParams::default()).await.unwrap();
+    assert_eq!(next(&mut changes).await, "a is gone");
+    assert_eq!(names(home.name()), ["b"]);
+    assert!(names("nowhere").is_empty());
+}

@@ -4,18 +4,17 @@ use std::collections::BTreeMap;
 
 use butler_capi::{Object, ObjectId, core::INFRASTRUCTURE, provider::Kinds};
 use butler_runtime::{
-    drift,
+    apply::{Applier, Target},
     error::{ApiError, is_not_found},
 };
 use kube::{
-    Api, Client,
-    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions},
+    Api,
+    api::{DeleteParams, DynamicObject, ListParams, Preconditions},
     core::{ApiResource, GroupVersionKind},
 };
 use serde_json::Value;
 
 use super::observe;
-use crate::MANAGER;
 
 /// Objects as they stand, by what they are.
 pub(super) type Standing = BTreeMap<ObjectId, Value>;
@@ -33,7 +32,7 @@ pub(super) const WAITED_FOR: [(&str, &str); 4] = [
 
 /// One tenant namespace, read and written.
 pub(super) struct Place<'a> {
-    pub(super) client: &'a Client,
+    pub(super) applier: &'a Applier,
     pub(super) namespace: &'a str,
 }
 
@@ -44,22 +43,10 @@ impl Place<'_> {
         object: &Object,
         live: Option<&Value>,
     ) -> Result<(), ApiError> {
-        let (id, mut body) = (object.id(), object.to_value());
-        drift::stamp(&mut body);
-        let because = match live {
-            None => String::new(),
-            Some(live) => match drift::difference(&body, live) {
-                None => return Ok(()),
-                Some(path) => path,
-            },
-        };
-        let parameters = PatchParams::apply(MANAGER).force();
-        let sent = self.api(&id.api_version, &id.kind);
-        sent.patch(&id.name, &parameters, &Patch::Apply(&body))
-            .await
-            .map_err(ApiError::of("apply", &id.kind, &id.name))?;
-        tracing::info!(kind = id.kind, name = id.name, because, "applied");
-        Ok(())
+        let id = object.id();
+        let (kind, namespace) = self.place(&id.api_version, &id.kind);
+        let target = Target::new(&kind, namespace, &id.name, object.to_value());
+        self.applier.apply_body(&target, live).await.map(drop)
     }
 
     /// Deletes exactly the object that was seen.
@@ -108,13 +95,20 @@ impl Place<'_> {
     }
 
     fn api(&self, api_version: &str, kind: &str) -> Api<DynamicObject> {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-        if kind == "Namespace" {
-            Api::all_with(self.client.clone(), &resource)
-        } else {
-            Api::namespaced_with(self.client.clone(), self.namespace, &resource)
+        let client = self.applier.client().clone();
+        let (kind, namespace) = self.place(api_version, kind);
+        let resource = ApiResource::from_gvk(&kind);
+        match namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+            None => Api::all_with(client, &resource),
         }
+    }
+
+    /// Everything but the namespace itself is in it.
+    fn place(&self, api_version: &str, kind: &str) -> (GroupVersionKind, Option<&str>) {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let namespace = (kind != "Namespace").then_some(self.namespace);
+        (GroupVersionKind::gvk(group, version, kind), namespace)
     }
 }
 

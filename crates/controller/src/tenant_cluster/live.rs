@@ -93,13 +93,13 @@ impl Children {
         ));
         let pooled = watcher::Config::default().labels(names::POOL);
         Arc::new(Self {
-            control_planes: Feed::start(Api::all(client.clone()), ours.clone()),
-            clusters: Feed::start(Api::all(client.clone()), ours.clone()),
-            deployments: Feed::start(Api::all(client.clone()), ours.clone()),
-            health_checks: Feed::start(Api::all(client.clone()), ours.clone()),
-            bootstraps: Feed::start(Api::all(client.clone()), ours.clone()),
-            machines: Feed::start(Api::all(client.clone()), pooled),
-            secrets: Feed::start(Api::all(client.clone()), ours),
+            control_planes: Feed::start_by_namespace(Api::all(client.clone()), ours.clone()),
+            clusters: Feed::start_by_namespace(Api::all(client.clone()), ours.clone()),
+            deployments: Feed::start_by_namespace(Api::all(client.clone()), ours.clone()),
+            health_checks: Feed::start_by_namespace(Api::all(client.clone()), ours.clone()),
+            bootstraps: Feed::start_by_namespace(Api::all(client.clone()), ours.clone()),
+            machines: Feed::start_by_namespace(Api::all(client.clone()), pooled),
+            secrets: Feed::start_by_namespace(Api::all(client.clone()), ours),
         })
     }
 
@@ -159,7 +159,7 @@ fn collect<K>(feed: &Feed<Packed<K>>, namespace: &str, found: &mut Vec<Value>)
 where
     K: Watchable + Serialize,
 {
-    for packed in all_in(feed, namespace) {
+    for packed in feed.all_in(namespace) {
         let value = serde_json::to_value(packed.unpack()).unwrap_or_default();
         found.push(observe::described(
             value,
@@ -167,10 +167,4 @@ where
             &K::kind(&()),
         ));
     }
-}
-
-/// What a feed has in one namespace.
-pub(crate) fn all_in<K: Watchable>(feed: &Feed<K>, namespace: &str) -> Vec<Arc<K>> {
-    let here = |object: &K| object.meta().namespace.as_deref() == Some(namespace);
-    feed.store().state_filter(here)
 }

@@ -180,7 +180,7 @@ impl Reconciler for Controller {
         }
         let namespace = spec.identity.tenant_namespace();
         let place = Place {
-            client: self.applier.client(),
+            applier: &self.applier,
             namespace: &namespace,
         };
         let now = self.clock.now();
@@ -283,12 +283,12 @@ impl Controller {
             let (machines, objects) = objects
                 .into_iter()
                 .partition::<Vec<Value>, _>(|object| observe::is_a(object, "Machine"));
-            let api: Api<Namespace> = Api::all(place.client.clone());
+            let api: Api<Namespace> = Api::all(self.applier.client().clone());
             let namespace = api.get_opt(place.namespace).await;
             let namespace = namespace.map_err(ApiError::of("get", "Namespace", place.namespace))?;
             (objects, machines, namespace.map(Arc::new))
         } else {
-            let machines = live::all_in(&self.children.machines, place.namespace);
+            let machines = self.children.machines.all_in(place.namespace);
             let machines = machines.iter().map(|packed| json!(packed.unpack()));
             (
                 self.children.objects(place.namespace),

@@ -361,9 +361,6 @@ impl Scenario for Providing {
         if object["kind"] == "IPAllocation" {
             object["metadata"]["name"] = json!("claim");
             object["metadata"]["labels"]["butler.butlerlabs.dev/owner-uid"] = json!("owner");
-            if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
-                annotations.remove("butler.butlerlabs.dev/plan-hash");
-            }
         }
     }
 }

@@ -10,7 +10,7 @@ use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     scene::{self, TEN, pools, sweep},
@@ -232,12 +232,6 @@ impl Scenario for Machines {
 
     fn parallel(&self) -> usize {
         1
-    }
-
-    fn simplify(&self, object: &mut Value) {
-        if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
-            annotations.remove("butler.butlerlabs.dev/plan-hash");
-        }
     }
 }
 

@@ -89,13 +89,6 @@ impl Scenario for Making {
     }
 
     // The hash of what is planned covers the UID of its owner.
-    fn simplify(&self, object: &mut Value) {
-        let annotations = object.pointer_mut("/metadata/annotations");
-        if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
-            annotations.remove("butler.butlerlabs.dev/plan-hash");
-        }
-    }
-
     // Losing an answer and sending twice are tried on the kit itself; here every run takes seconds.
     fn faults(&self) -> Vec<Fault> {
         vec![
@@ -219,10 +212,6 @@ impl Scenario for Pausing {
 
     fn kinds(&self) -> Vec<(&'static str, &'static str)> {
         Making.kinds()
-    }
-
-    fn simplify(&self, object: &mut Value) {
-        Making.simplify(object);
     }
 
     fn faults(&self) -> Vec<Fault> {

@@ -100,6 +100,9 @@ fn key(object: &Value) -> String {
     }
 }
 
+/// How an applied object remembers its plan: differs with every key, and with how the object came to be.
+const PLAN_HASH: &str = "butler.butlerlabs.dev/plan-hash";
+
 /// Removes bookkeeping, and turns counters of generations into whether they are up to date.
 fn simplify(object: &mut Value) {
     let generation = object["metadata"]["generation"].clone();
@@ -112,6 +115,10 @@ fn simplify(object: &mut Value) {
             "generation",
         ];
         metadata.retain(|field, _| !bookkeeping.contains(&field.as_str()));
+    }
+    let annotations = object.pointer_mut("/metadata/annotations");
+    if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
+        annotations.remove(PLAN_HASH);
     }
     if let Some(status) = object.get_mut("status") {
         compare_generation(status, &generation);

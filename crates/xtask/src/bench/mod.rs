@@ -1,9 +1,12 @@
 //! `cargo xtask bench`: figures against their goals, in one table. Nothing here fails a test run.
 
+mod crowd;
 mod foundation;
 mod ipam;
 mod local;
+mod process;
 mod steward;
+mod tenants;
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
@@ -25,6 +28,8 @@ pub(crate) enum Subject {
     StewardCrowd,
     /// Hosted control planes that serve: start, upgrade, memory
     StewardServing,
+    /// Ten thousand tenant clusters: time, memory, idle cost, restart
+    Tenants,
 }
 
 /// One figure.
@@ -50,6 +55,7 @@ pub(crate) fn run(subject: Subject) -> Result<()> {
         Subject::Local => local::measure()?,
         Subject::Steward => steward::measure(&[steward::Part::Serving, steward::Part::Crowd])?,
         Subject::StewardCrowd => steward::measure(&[steward::Part::Crowd])?,
+        Subject::Tenants => tenants::measure()?,
         Subject::StewardServing => steward::measure(&[steward::Part::Serving])?,
     };
     println!("\n{:<46} {:>10} {:>10}  unit", "figure", "measured", "goal");

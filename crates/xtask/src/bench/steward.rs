@@ -3,7 +3,6 @@
 //! The management cluster is a test server without Kubernetes' own controllers, so no pod ever becomes ready: what is
 //! measured is our part. Steward runs as its release binary in a process of its own.
 
-mod process;
 mod serving;
 
 use std::{
@@ -12,6 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use butler_api::steward::TenantControlPlane;
 use butler_testkit::{Options, Server, etcd::TlsEtcd};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::{
@@ -24,18 +24,21 @@ use kube::{
     core::{ApiResource, PartialObjectMeta},
     runtime::{WatchStreamExt, watcher},
 };
-use process::Steward;
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::Figure;
+use super::{
+    Figure,
+    crowd::{AT_ONCE, Planned, floor, settle},
+    process::Process,
+};
 use crate::steps::cargo;
 
 const TENANTS: usize = 1_000;
 /// Tenants whose objects are written again by a bare loop, for comparison.
 const FLOOR: usize = 100;
-const AT_ONCE: usize = 32;
-const QUIET: Duration = Duration::from_mins(10);
+const STEWARD: [&str; 2] = ["steward", "--outside"];
+const QUIET: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// What is measured.
@@ -72,7 +75,7 @@ async fn crowd() -> Result<Vec<Figure>> {
     make_namespace(&client, "tenants").await?;
     make_namespace(&client, "floor").await?;
 
-    let mut steward = Steward::start(&server.kubeconfig())?;
+    let mut steward = Process::start(&server.kubeconfig(), &STEWARD)?;
     println!("creating {TENANTS} control planes");
     let (mark, started) = (server.mark().await, Instant::now());
     let ((), marks) =
@@ -90,7 +93,6 @@ async fn crowd() -> Result<Vec<Figure>> {
     // One of them made it, which is not ours.
     let writes = all as f64 / TENANTS as f64 - 1.0;
     let work = steward.cpu_seconds()? / TENANTS as f64 * 1_000.0;
-    let floor = floor(&client).await?.as_secs_f64() * (TENANTS / FLOOR) as f64;
 
     println!("watching it idle for {QUIET:?}");
     let (mark, cpu) = (server.mark().await, steward.cpu_seconds()?);
@@ -106,7 +108,7 @@ async fn crowd() -> Result<Vec<Figure>> {
     steward.stop()?;
     let mark = server.mark().await;
     let restarted = Instant::now();
-    let steward = Steward::start(&server.kubeconfig())?;
+    let mut steward = Process::start(&server.kubeconfig(), &STEWARD)?;
     steward
         .await_passes("tenantcontrolplane", TENANTS, PATIENCE)
         .await?;
@@ -120,6 +122,10 @@ async fn crowd() -> Result<Vec<Figure>> {
         restart_writes.count() == 0,
         "a restart wrote:\n{restart_writes}"
     );
+    // Nobody acts on the copies.
+    steward.stop()?;
+    let floor =
+        floor(&client, written(&client).await?).await?.as_secs_f64() * (TENANTS / FLOOR) as f64;
 
     let hundred = |index: usize| marks.get(index).copied().unwrap_or_default().as_secs_f64();
     let first = hundred(0);
@@ -175,7 +181,7 @@ async fn make_namespace(client: &Client, name: &str) -> Result<()> {
 }
 
 async fn create_tenants(client: &Client) -> Result<()> {
-    let resource = ApiResource::erase::<butler_api::steward::TenantControlPlane>(&());
+    let resource = ApiResource::erase::<TenantControlPlane>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "tenants", &resource);
     stream::iter(0..TENANTS)
         .map(|number| {
@@ -223,36 +229,16 @@ async fn await_deployments(client: &Client, started: Instant) -> Result<Vec<Dura
     Ok(marks)
 }
 
-/// Waits until nothing was written for three seconds; how long that took before them.
-async fn settle(server: &Server) -> Duration {
-    let started = Instant::now();
-    loop {
-        let (mark, before) = (server.mark().await, started.elapsed());
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        if server.writes(mark).await.count() == 0 {
-            return before;
-        }
-    }
-}
-
-/// Writes the objects of some tenants again, in another namespace, with as many writers.
-async fn floor(client: &Client) -> Result<Duration> {
-    let mut objects = copies::<Secret>(client).await?;
+/// Everything that was written for some tenants, for another namespace.
+async fn written(client: &Client) -> Result<Vec<Planned>> {
+    let mut objects = copies::<TenantControlPlane>(client).await?;
+    objects.extend(copies::<Secret>(client).await?);
     objects.extend(copies::<Service>(client).await?);
     objects.extend(copies::<Deployment>(client).await?);
-    let started = Instant::now();
-    stream::iter(objects)
-        .map(|(resource, object)| {
-            let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "floor", &resource);
-            async move { api.create(&PostParams::default(), &object).await.map(drop) }
-        })
-        .buffer_unordered(AT_ONCE)
-        .try_collect::<()>()
-        .await?;
-    Ok(started.elapsed())
+    Ok(objects)
 }
 
-async fn copies<K>(client: &Client) -> Result<Vec<(ApiResource, DynamicObject)>>
+async fn copies<K>(client: &Client) -> Result<Vec<Planned>>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
         + Clone
@@ -264,22 +250,19 @@ where
     let api: Api<K> = Api::namespaced(client.clone(), "tenants");
     let mut copies = Vec::new();
     for object in api.list(&ListParams::default()).await? {
-        let owner = object.labels().get(butler_steward::names::NAME);
-        if !owner.is_some_and(|owner| wanted.contains(owner)) {
+        let (owner, name) = (
+            object.labels().get(butler_steward::names::NAME),
+            object.name_any(),
+        );
+        if !wanted.contains(owner.unwrap_or(&name)) {
             continue;
         }
-        let Value::Object(mut copy) = serde_json::to_value(&object)? else {
-            continue;
-        };
-        let metadata = json!({"name": object.name_any(), "labels": object.labels()});
-        copy.insert("metadata".to_owned(), metadata);
-        copy.remove("status");
-        if let Some(spec) = copy.get_mut("spec").and_then(Value::as_object_mut) {
-            spec.remove("clusterIP");
-            spec.remove("clusterIPs");
-        }
-        let copy = serde_json::from_value(Value::Object(copy))?;
-        copies.push((ApiResource::erase::<K>(&()), copy));
+        let object = serde_json::to_value(&object)?;
+        copies.push(Planned::copy(
+            &ApiResource::erase::<K>(&()),
+            object,
+            Some("floor"),
+        )?);
     }
     Ok(copies)
 }

@@ -11,7 +11,7 @@ use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::{Api, Client, api::PostParams};
 use serde_json::{Value, json};
 
-use super::{Figure, Steward, make_namespace};
+use super::{Figure, Process, STEWARD, make_namespace};
 
 const NAMESPACE: &str = "serving";
 const READY_TENANTS: usize = 20;
@@ -28,7 +28,7 @@ pub(super) async fn measure() -> Result<Vec<Figure>> {
     let store = etcd.data_store("default").to_string();
     server.try_apply_yaml(&store).await?;
     make_namespace(&client, NAMESPACE).await?;
-    let mut steward = Steward::start(&server.kubeconfig())?;
+    let mut steward = Process::start(&server.kubeconfig(), &STEWARD)?;
     steward.await_passes("datastore", 1, PATIENCE).await?;
 
     println!("one control plane, and a bare API server with the same settings");

@@ -1,4 +1,4 @@
-//! Steward as a process of its own, and what the kernel says about it.
+//! Our controllers as a process of their own, and what the kernel says about it.
 
 use std::{
     fs,
@@ -16,23 +16,18 @@ use crate::workspace::root;
 /// Ticks a second of the kernel's CPU accounting, the same on every Linux.
 const TICKS: f64 = 100.0;
 
-pub(super) struct Steward {
+pub(super) struct Process {
     child: Child,
     address: SocketAddr,
 }
 
-impl Steward {
-    pub(super) fn start(kubeconfig: &Path) -> Result<Self> {
+impl Process {
+    /// Starts the release binary with these arguments.
+    pub(super) fn start(kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let child = Command::new(root().join("target/release/butler"))
-            .args([
-                "steward",
-                "--outside",
-                "--namespace",
-                "default",
-                "--log",
-                "error",
-            ])
+            .args(arguments)
+            .args(["--namespace", "default", "--log", "error"])
             .args(["--address", &address.to_string()])
             .env("KUBECONFIG", kubeconfig)
             .stdout(Stdio::null())
@@ -46,7 +41,7 @@ impl Steward {
         let asked = Command::new("kill")
             .arg(self.child.id().to_string())
             .status()?;
-        ensure!(asked.success(), "could not ask Steward to end");
+        ensure!(asked.success(), "could not ask it to end");
         self.child.wait()?;
         Ok(())
     }
@@ -91,6 +86,19 @@ impl Steward {
         Ok((used.0 + used.1) / TICKS)
     }
 
+    /// Waits until it serves its metrics.
+    pub(super) async fn await_answer(&self, patience: Duration) -> Result<()> {
+        let started = Instant::now();
+        while self.metrics().is_err() {
+            ensure!(
+                started.elapsed() < patience,
+                "waited {patience:?} for metrics"
+            );
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    }
+
     /// Waits until one of its controllers has made this many passes.
     pub(super) async fn await_passes(
         &self,
@@ -126,7 +134,7 @@ impl Steward {
     }
 }
 
-impl Drop for Steward {
+impl Drop for Process {
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.child.kill();

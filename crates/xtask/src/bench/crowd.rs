@@ -1,0 +1,86 @@
+//! Crowds of objects: when they are settled, and how fast the API server would take them from a bare loop.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "objects of the API server are JSON objects: what is not there is null"
+)]
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use butler_testkit::Server;
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{DynamicObject, PostParams},
+    core::ApiResource,
+};
+use serde_json::{Value, json};
+
+/// Requests under way at the same time.
+pub(super) const AT_ONCE: usize = 32;
+
+/// An object that a bare loop creates.
+pub(super) struct Planned {
+    resource: ApiResource,
+    object: DynamicObject,
+}
+
+impl Planned {
+    /// What was written as an object, for another namespace.
+    pub(super) fn copy(
+        resource: &ApiResource,
+        mut object: Value,
+        namespace: Option<&str>,
+    ) -> Result<Self> {
+        let metadata = &object["metadata"];
+        let mut copied = json!({"name": metadata["name"], "labels": metadata["labels"], "annotations": metadata["annotations"]});
+        if let Some(namespace) = namespace {
+            copied["namespace"] = namespace.into();
+        }
+        object["metadata"] = copied;
+        object["apiVersion"] = resource.api_version.as_str().into();
+        object["kind"] = resource.kind.as_str().into();
+        if let Some(fields) = object.as_object_mut() {
+            fields.remove("status");
+        }
+        if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+            spec.remove("clusterIP");
+            spec.remove("clusterIPs");
+        }
+        Ok(Self {
+            resource: resource.clone(),
+            object: serde_json::from_value(object)?,
+        })
+    }
+}
+
+/// How long a bare loop of creates takes for these objects, with as many writers as other rows have.
+pub(super) async fn floor(client: &Client, objects: Vec<Planned>) -> Result<Duration> {
+    let started = Instant::now();
+    stream::iter(objects)
+        .map(|Planned { resource, object }| {
+            let client = client.clone();
+            let api: Api<DynamicObject> = match object.namespace() {
+                Some(namespace) => Api::namespaced_with(client, &namespace, &resource),
+                None => Api::all_with(client, &resource),
+            };
+            async move { api.create(&PostParams::default(), &object).await.map(drop) }
+        })
+        .buffer_unordered(AT_ONCE)
+        .try_collect::<()>()
+        .await?;
+    Ok(started.elapsed())
+}
+
+/// Waits until nothing was written for three seconds; how long that took before them.
+pub(super) async fn settle(server: &Server) -> Duration {
+    let started = Instant::now();
+    loop {
+        let (mark, before) = (server.mark().await, started.elapsed());
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        if server.writes(mark).await.count() == 0 {
+            return before;
+        }
+    }
+}

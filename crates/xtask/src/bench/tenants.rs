@@ -1,0 +1,292 @@
+//! Figures of tenant clusters: ten thousand of them at once, how much that costs, and what it costs to keep them.
+//!
+//! The test server has Cluster API's definitions and no controllers; a driver says what Steward, Cluster API and a
+//! provider would say. Butler runs as its release binary in a process of its own.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "objects of the API server are JSON objects: what is not there is null"
+)]
+
+mod driver;
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use butler_api::{butler::TenantCluster, names};
+use butler_testkit::{Options, Server};
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DynamicObject, ListParams, PostParams},
+    core::{ApiResource, GroupVersionKind, PartialObjectMeta},
+    runtime::{WatchStreamExt, watcher},
+};
+use serde_json::json;
+
+use super::{
+    Figure,
+    crowd::{AT_ONCE, Planned, floor, settle},
+    process::Process,
+};
+use crate::steps::cargo;
+
+const CLUSTERS: usize = 10_000;
+/// Clusters between two looks at the clock.
+const STRIDE: usize = 1_000;
+/// Clusters whose objects are written again by a bare loop, for comparison.
+const FLOOR: usize = 250;
+const QUIET: Duration = Duration::from_mins(10);
+const PATIENCE: Duration = Duration::from_mins(15);
+const CONTROLLER: [&str; 1] = ["controller"];
+
+const PROVIDER: &str = "
+apiVersion: v1
+kind: Namespace
+metadata: {name: butler-system}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: tenants}
+---
+apiVersion: butler.butlerlabs.dev/v1alpha1
+kind: ProviderConfig
+metadata: {name: local, namespace: butler-system}
+spec: {provider: local}
+";
+
+/// What a cluster is made of, beside its namespace, in the order it is written.
+const CHILDREN: [(&str, &str, &str); 7] = [
+    (
+        "infrastructure.cluster.x-k8s.io",
+        "v1alpha1",
+        "LocalCluster",
+    ),
+    (
+        "controlplane.cluster.x-k8s.io",
+        "v1alpha1",
+        "StewardControlPlane",
+    ),
+    ("cluster.x-k8s.io", "v1beta2", "Cluster"),
+    (
+        "infrastructure.cluster.x-k8s.io",
+        "v1alpha1",
+        "LocalMachineTemplate",
+    ),
+    (
+        "bootstrap.cluster.x-k8s.io",
+        "v1beta2",
+        "KubeadmConfigTemplate",
+    ),
+    ("cluster.x-k8s.io", "v1beta2", "MachineDeployment"),
+    ("cluster.x-k8s.io", "v1beta2", "MachineHealthCheck"),
+];
+
+pub(super) fn measure() -> Result<Vec<Figure>> {
+    println!("building the release binary");
+    cargo(&["build", "--release", "--quiet", "--package", "butler"])?;
+    let runtime = tokio::runtime::Runtime::new().context("could not start an async runtime")?;
+    runtime.block_on(crowd())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts and kilobytes")]
+async fn crowd() -> Result<Vec<Figure>> {
+    let server = Server::start(Options::default()).await?;
+    server.try_apply_yaml(PROVIDER).await?;
+    let client = server.client();
+    let mut butler = Process::start(&server.kubeconfig(), &CONTROLLER)?;
+    butler.await_answer(PATIENCE).await?;
+    let bare = butler.memory()? as f64;
+    let driver = driver::start(&client);
+
+    println!("creating {CLUSTERS} clusters");
+    let (mark, started) = (server.mark().await, Instant::now());
+    let ((), marks) = tokio::try_join!(create_clusters(&client), await_children(&client, started))?;
+    let took = marks.last().copied().unwrap_or_default().as_secs_f64();
+    println!("all children were there after {took:.1} s");
+    let settled = settle(&server).await.as_secs_f64();
+    println!("settled {settled:.1} s after the last child");
+    let ready = count_ready(&client).await?;
+    ensure!(
+        ready == CLUSTERS,
+        "only {ready} of {CLUSTERS} clusters are Ready"
+    );
+    let held = (butler.memory()? as f64 - bare) / CLUSTERS as f64;
+    let work = butler.cpu_seconds()? / CLUSTERS as f64 * 1_000.0;
+    let all = server.writes(mark).await;
+    let all = all.only(|write| write.resource() != "leases").count();
+    // Whoever made it and the driver wrote four of them.
+    let writes = all as f64 / CLUSTERS as f64 - 4.0;
+
+    println!("watching it idle for {QUIET:?}");
+    let (mark, cpu) = (server.mark().await, butler.cpu_seconds()?);
+    tokio::time::sleep(QUIET).await;
+    let idle = server.writes(mark).await;
+    // A lease is renewed for as long as it is held.
+    let idle = idle.only(|write| write.resource() != "leases");
+    let idle_cpu = (butler.cpu_seconds()? - cpu) / QUIET.as_secs_f64() * 1_000.0;
+
+    butler.stop()?;
+    let (mark, restarted) = (server.mark().await, Instant::now());
+    let mut butler = Process::start(&server.kubeconfig(), &CONTROLLER)?;
+    butler
+        .await_passes("tenantcluster", CLUSTERS, PATIENCE)
+        .await?;
+    let restart = restarted.elapsed().as_secs_f64();
+    let wrote = server.writes(mark).await;
+    let wrote = wrote.only(|write| write.resource() != "leases");
+    ensure!(wrote.count() == 0, "a restart wrote:\n{wrote}");
+    // Nobody acts on the copies.
+    butler.stop()?;
+    drop(driver);
+    let copies = written(&client).await?;
+    let floor = floor(&client, copies).await?.as_secs_f64() * (CLUSTERS / FLOOR) as f64;
+
+    let stride = |index: usize| marks.get(index).copied().unwrap_or_default().as_secs_f64();
+    let last = took - stride(marks.len().saturating_sub(2));
+    let figure = |name, value, goal, unit| Figure {
+        name,
+        value,
+        goal,
+        unit,
+    };
+    let unbounded = f64::INFINITY;
+    Ok(vec![
+        figure("10,000 clusters: all children written", took, 250.0, "s"),
+        figure("the same objects by bare creates", floor, unbounded, "s"),
+        figure("times the floor", took / floor, 2.0, ""),
+        figure("last thousand against the first", last / stride(0), 1.2, ""),
+        figure("settled after the last child", settled, unbounded, "s"),
+        figure("writes for each", writes, unbounded, ""),
+        figure("CPU for each", work, unbounded, "ms"),
+        figure("memory for each when settled", held, 150.0, "KiB"),
+        figure(
+            "writes in ten idle minutes besides the lease",
+            idle.count() as f64,
+            0.0,
+            "",
+        ),
+        figure("CPU when idle", idle_cpu, unbounded, "mCPU"),
+        figure("restart to settled, without a write", restart, 60.0, "s"),
+    ])
+}
+
+async fn create_clusters(client: &Client) -> Result<()> {
+    let resource = ApiResource::erase::<TenantCluster>(&());
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "tenants", &resource);
+    stream::iter(0..CLUSTERS)
+        .map(|number| {
+            let api = api.clone();
+            let body = json!({
+                "apiVersion": "butler.butlerlabs.dev/v1alpha1",
+                "kind": "TenantCluster",
+                "metadata": {"name": format!("t{number}")},
+                "spec": {
+                    "kubernetesVersion": "v1.35.4",
+                    "providerConfigRef": {"name": "local"},
+                    "workers": {"replicas": 2},
+                },
+            });
+            async move {
+                let object = serde_json::from_value(body)?;
+                api.create(&PostParams::default(), &object).await?;
+                anyhow::Ok(())
+            }
+        })
+        .buffer_unordered(AT_ONCE)
+        .try_collect::<()>()
+        .await
+}
+
+/// When each further thousand clusters had all they are made of. By a watch of what is written last.
+async fn await_children(client: &Client, started: Instant) -> Result<Vec<Duration>> {
+    let resource = resource("MachineHealthCheck")?;
+    let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client.clone(), &resource);
+    let watch = watcher(api, watcher::Config::default())
+        .default_backoff()
+        .touched_objects();
+    let mut watch = std::pin::pin!(watch);
+    let (mut seen, mut marks) = (BTreeSet::new(), Vec::new());
+    while marks.len() < CLUSTERS / STRIDE {
+        let next = tokio::time::timeout(PATIENCE, watch.try_next()).await;
+        let next = next.with_context(|| format!("waited {PATIENCE:?} for a MachineHealthCheck"))?;
+        let Some(object) = next? else { break };
+        seen.insert(object.namespace());
+        if (marks.len() + 1) * STRIDE <= seen.len() {
+            marks.push(started.elapsed());
+        }
+    }
+    Ok(marks)
+}
+
+async fn count_ready(client: &Client) -> Result<usize> {
+    let api: Api<TenantCluster> = Api::namespaced(client.clone(), "tenants");
+    let all = api.list(&ListParams::default()).await?;
+    let ready = all.iter().filter(|cluster| {
+        let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
+        conditions
+            .into_iter()
+            .any(|held| held.type_ == "Ready" && held.status == "True")
+    });
+    Ok(ready.count())
+}
+
+/// Everything that was written for some clusters, under other names.
+async fn written(client: &Client) -> Result<Vec<Planned>> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let some = ListParams::default()
+        .labels(names::OWNER_UID)
+        .limit(u32::try_from(FLOOR)?);
+    let clusters: Api<TenantCluster> = Api::namespaced(client.clone(), "tenants");
+    let (mut places, mut objects) = (Vec::new(), Vec::new());
+    for namespace in namespaces.list(&some).await? {
+        let (from, to) = (
+            namespace.name_any(),
+            format!("floor-{}", namespace.name_any()),
+        );
+        let mut namespace = serde_json::to_value(&namespace)?;
+        namespace["metadata"]["name"] = to.as_str().into();
+        places.push(Planned::copy(
+            &ApiResource::erase::<Namespace>(&()),
+            namespace,
+            None,
+        )?);
+        for (_, _, kind) in CHILDREN {
+            let resource = resource(kind)?;
+            let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &from, &resource);
+            for object in api.list(&ListParams::default()).await? {
+                let object = serde_json::to_value(&object)?;
+                objects.push(Planned::copy(&resource, object, Some(&to))?);
+            }
+        }
+    }
+    ensure!(
+        objects.len() == FLOOR * CHILDREN.len(),
+        "{} objects belong to {FLOOR} clusters",
+        objects.len()
+    );
+    let some = ListParams::default().limit(u32::try_from(FLOOR)?);
+    for cluster in clusters.list(&some).await? {
+        let resource = ApiResource::erase::<TenantCluster>(&());
+        objects.push(Planned::copy(
+            &resource,
+            serde_json::to_value(&cluster)?,
+            Some("default"),
+        )?);
+    }
+    places.extend(objects);
+    Ok(places)
+}
+
+/// The kind of a child.
+fn resource(kind: &str) -> Result<ApiResource> {
+    let found = CHILDREN.iter().find(|(_, _, child)| *child == kind);
+    let (group, version, kind) = found.context("no child is of this kind")?;
+    Ok(ApiResource::from_gvk(&GroupVersionKind::gvk(
+        group, version, kind,
+    )))
+}
