@@ -23,6 +23,6 @@ pub mod packed;
 pub mod rbac;
 pub mod shutdown;
 pub mod status;
-mod sync;
+pub mod sync;
 pub mod task;
 pub mod watch;

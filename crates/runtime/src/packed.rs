@@ -25,11 +25,11 @@ impl<K: DeserializeOwned> Packed<K> {
     }
 }
 
-impl<'de, K: Resource + DeserializeOwned + Serialize> Deserialize<'de> for Packed<K> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut object = K::deserialize(deserializer)?;
+impl<K: Resource + Serialize> Packed<K> {
+    /// The object as text.
+    pub fn pack(mut object: K) -> Result<Self, serde_json::Error> {
         strip(object.meta_mut());
-        let text = serde_json::to_string(&object).map_err(D::Error::custom)?;
+        let text = serde_json::to_string(&object)?;
         let held = object.meta_mut();
         let metadata = ObjectMeta {
             name: held.name.take(),
@@ -44,6 +44,12 @@ impl<'de, K: Resource + DeserializeOwned + Serialize> Deserialize<'de> for Packe
             text: text.into_boxed_str(),
             kind: PhantomData,
         })
+    }
+}
+
+impl<'de, K: Resource + DeserializeOwned + Serialize> Deserialize<'de> for Packed<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::pack(K::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 

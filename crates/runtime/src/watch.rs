@@ -136,13 +136,30 @@ impl<K: Watchable> Feed<K> {
     }
 
     fn run(api: Api<K>, config: watcher::Config, places: Option<Mutex<Places>>) -> Self {
-        let writer = Writer::<K>::default();
-        let store = writer.as_reader();
-        let audience = Audience::new(places);
         let events = watcher(api, config.streaming_lists())
             .default_backoff()
             .modify(|object| strip(object.meta_mut()));
-        let name = format!("watch {}", K::plural(&()));
+        Self::over(&K::plural(&()), events, places)
+    }
+
+    /// Over the events of somebody else's watch, for objects that are looked for by their namespace: kinds that are
+    /// known only at run time become known ones on the way.
+    pub fn follow(
+        what: &str,
+        events: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
+    ) -> Self {
+        Self::over(what, events, Some(Mutex::default()))
+    }
+
+    fn over(
+        what: &str,
+        events: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
+        places: Option<Mutex<Places>>,
+    ) -> Self {
+        let writer = Writer::<K>::default();
+        let store = writer.as_reader();
+        let audience = Audience::new(places);
+        let name = format!("watch {what}");
         let driver = task::spawn(
             &name,
             drive(events, writer, store.clone(), Arc::clone(&audience)),

@@ -4,6 +4,7 @@
 //! the plan is carried out, and what was found is reported.
 
 mod carry_out;
+mod infrastructure;
 mod live;
 mod observe;
 mod report;
@@ -33,6 +34,7 @@ use butler_runtime::{
 };
 use carry_out::{Place, Standing, WAITED_FOR, index};
 use futures::{Stream, StreamExt as _, future, stream};
+use infrastructure::Infrastructure;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
@@ -65,8 +67,11 @@ pub(crate) async fn run(
         () = shutdown.cancelled() => return,
         ((), ()) = future::join(clusters.ready(), children.ready()) => {}
     }
-    let triggers = triggers(feeds, &children, &clusters);
+    let (infrastructure, changes) = Infrastructure::new(client);
+    let changes = stream::select(children.changes(), changes);
+    let triggers = triggers(feeds, changes, &clusters);
     let reconciler = Controller {
+        infrastructure,
         feeds: Arc::clone(feeds),
         children,
         applier: Applier::new(client.clone(), MANAGER),
@@ -88,14 +93,14 @@ pub(crate) async fn run(
 }
 
 /// Clusters to look at because something they are made of or from changed.
-fn triggers(
+fn triggers<C: Stream<Item = String> + Send + 'static>(
     feeds: &Feeds,
-    children: &Children,
+    of_children: C,
     clusters: &Feed<TenantCluster>,
-) -> impl Stream<Item = ObjectRef<TenantCluster>> + Send + use<> {
+) -> impl Stream<Item = ObjectRef<TenantCluster>> + Send + use<C> {
     // The tenant namespace names its cluster; it goes last, and its going is a change of its own.
     let spaces = feeds.namespaces.store();
-    let of_children = children.changes().filter_map(move |namespace| {
+    let of_children = of_children.filter_map(move |namespace| {
         let found = spaces.get(&ObjectRef::new(&namespace));
         future::ready(found.and_then(|namespace| source(&namespace)))
     });
@@ -130,6 +135,7 @@ fn source(namespace: &Namespace) -> Option<ObjectRef<TenantCluster>> {
 struct Controller {
     feeds: Arc<Feeds>,
     children: Arc<Children>,
+    infrastructure: Infrastructure,
     applier: Applier,
     clock: SharedClock,
 }
@@ -296,7 +302,12 @@ impl Controller {
                 self.feeds.namespaces.get(None, place.namespace),
             )
         };
-        objects.extend(place.infrastructure(spec.infrastructure.kinds()).await?);
+        let kinds = spec.infrastructure.kinds();
+        let known = self.infrastructure.objects(kinds, place.namespace);
+        match known.await.filter(|_| deletion.is_none()) {
+            Some(known) => objects.extend(known),
+            None => objects.extend(place.infrastructure(kinds).await?),
+        }
         objects.retain(|object| observe::is_of(object, uid));
         let find = |kind: &str| objects.iter().find(|object| observe::is_a(object, kind));
         let control_plane = find("StewardControlPlane").and_then(observe::control_plane);

@@ -226,6 +226,7 @@ fn holds(kind: &str, object: &DynamicObject) -> Value {
 fn resource(kind: &str) -> ApiResource {
     let (group, version) = match kind {
         "StewardControlPlane" => ("controlplane.cluster.x-k8s.io", "v1alpha1"),
+        "LocalCluster" => ("infrastructure.cluster.x-k8s.io", "v1alpha1"),
         _ => ("cluster.x-k8s.io", "v1beta2"),
     };
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))

@@ -146,11 +146,13 @@ async fn what_somebody_changes_or_deletes_is_put_right() {
         |pool| pool["spec"]["replicas"] == 2,
     )
     .await;
-    driver::delete(&server, &home, "MachineHealthCheck", "demo-workers").await;
-    driver::until(&server, &home, "MachineHealthCheck", "demo-workers", |_| {
-        true
-    })
-    .await;
+    for (kind, name) in [
+        ("MachineHealthCheck", "demo-workers"),
+        ("LocalCluster", "demo"),
+    ] {
+        driver::delete(&server, &home, kind, name).await;
+        driver::until(&server, &home, kind, name, |_| true).await;
+    }
 }
 
 #[tokio::test]
