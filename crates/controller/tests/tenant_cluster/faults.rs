@@ -1,6 +1,6 @@
-//! Ending a cluster, disturbed at every write. Making one has paths with its UID in them, which runs cannot share.
+//! Making and ending a cluster, disturbed at every write.
 
-use butler_api::butler::TenantCluster;
+use butler_api::butler::{TenantCluster, tenant_cluster::Phase};
 use butler_testkit::{
     Options, Scenario, Server, World, at_every_write,
     faults::{Fault, Refusal},
@@ -16,6 +16,81 @@ use crate::{DEMO, PROVIDER, driver, stage};
 
 fn clusters(world: &World) -> Api<TenantCluster> {
     Api::namespaced(world.server().client(), world.namespace().name())
+}
+
+/// Names that are made from a UID or from content are the same in every run.
+fn alike(text: &str) -> String {
+    let is_made = |part: &str| part.len() >= 8 && part.chars().all(|c| c.is_ascii_hexdigit());
+    let words = text.split('/').map(|word| {
+        let parts = word.split('-');
+        let parts = parts.map(|part| if is_made(part) { "made" } else { part });
+        parts.collect::<Vec<_>>().join("-")
+    });
+    words.collect::<Vec<_>>().join("/")
+}
+
+/// A cluster is made. It is named after its world, as is its namespace then.
+struct Making;
+
+impl Scenario for Making {
+    async fn set_up(&self, _: &World) {}
+
+    async fn controller(&self, client: Client, world: &World) {
+        tokio::join!(stage::work(client), driver::play(world.server().client()));
+    }
+
+    async fn user(&self, world: &World) {
+        let name = world.namespace().name();
+        let text = DEMO.replace("NAMESPACE", name).replace("demo", name);
+        world.server().apply_yaml(&text).await;
+    }
+
+    async fn settled(&self, world: &World) -> Result<(), String> {
+        let cluster = clusters(world).get_opt(world.namespace().name()).await;
+        let cluster = cluster.map_err(|error| error.to_string())?;
+        let status = cluster.and_then(|cluster| cluster.status);
+        let phase = status.as_ref().and_then(|status| status.phase);
+        if phase == Some(Phase::Ready) {
+            Ok(())
+        } else {
+            Err(format!("the cluster is not ready: {status:?}"))
+        }
+    }
+
+    fn kinds(&self) -> Vec<(&'static str, &'static str)> {
+        vec![
+            ("butler.butlerlabs.dev/v1alpha1", "TenantCluster"),
+            ("v1", "Namespace"),
+            ("infrastructure.cluster.x-k8s.io/v1alpha1", "LocalCluster"),
+            (
+                "infrastructure.cluster.x-k8s.io/v1alpha1",
+                "LocalMachineTemplate",
+            ),
+            (
+                "controlplane.cluster.x-k8s.io/v1alpha1",
+                "StewardControlPlane",
+            ),
+            ("cluster.x-k8s.io/v1beta2", "Cluster"),
+            (
+                "bootstrap.cluster.x-k8s.io/v1beta2",
+                "KubeadmConfigTemplate",
+            ),
+            ("cluster.x-k8s.io/v1beta2", "MachineDeployment"),
+            ("cluster.x-k8s.io/v1beta2", "MachineHealthCheck"),
+        ]
+    }
+
+    fn alike(&self) -> fn(&str) -> String {
+        alike
+    }
+
+    fn faults(&self) -> Vec<Fault> {
+        Ending.faults()
+    }
+
+    fn parallel(&self) -> usize {
+        1
+    }
 }
 
 /// A cluster is deleted.
@@ -85,6 +160,14 @@ async fn scene() -> Server {
     let server = stage::server(Options::default()).await;
     server.apply_yaml(PROVIDER).await;
     server
+}
+
+#[tokio::test]
+async fn a_cluster_ends_up_the_same_whatever_goes_wrong() {
+    let server = scene().await;
+    let summary = at_every_write(&server, &Making).await;
+    println!("{summary:?}");
+    assert!(summary.writes >= 11, "{summary:?}");
 }
 
 #[tokio::test]

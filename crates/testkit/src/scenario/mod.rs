@@ -51,6 +51,11 @@ pub trait Scenario {
         let _ = object;
     }
 
+    /// Makes names equal that are made from identities, in the end state and in the paths of requests.
+    fn alike(&self) -> fn(&str) -> String {
+        str::to_owned
+    }
+
     /// Which requests are write points: all writes but those that depend on time, which are leases and events.
     fn write_points(&self) -> fn(&Sent) -> bool {
         |sent| sent.is_write() && !sent.is_about("leases") && !sent.is_about("events")
@@ -87,6 +92,7 @@ pub trait Scenario {
 /// Where one run takes place.
 pub struct World {
     namespace: Namespace,
+    alike: fn(&str) -> String,
 }
 
 impl World {
@@ -100,9 +106,30 @@ impl World {
         self.namespace.server()
     }
 
+    /// What is its own in texts.
+    fn likeness(&self) -> Likeness {
+        Likeness {
+            world: self.namespace.name().to_owned(),
+            alike: self.alike,
+        }
+    }
+
     /// A name for an object outside the namespace, unlike that of any other run.
     pub fn name(&self, suffix: &str) -> String {
         format!("{}-{suffix}", self.namespace.name())
+    }
+}
+
+/// How texts of one world become those of every world.
+#[derive(Clone, Debug)]
+struct Likeness {
+    world: String,
+    alike: fn(&str) -> String,
+}
+
+impl Likeness {
+    fn generic(&self, text: &str) -> String {
+        (self.alike)(&text.replace(&self.world, "world"))
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use super::World;
+use super::{Likeness, World};
 use crate::faults::{Fault, Plan, Sent};
 
 /// The n-th write of one method to one path.
@@ -21,10 +21,11 @@ pub(super) struct WritePoint {
 
 /// The write points of a run, in order.
 pub(super) fn of(writes: impl Iterator<Item = Sent>, world: &World) -> Vec<WritePoint> {
+    let world = world.likeness();
     let mut seen = BTreeMap::<String, usize>::new();
     let mut points = Vec::new();
     for sent in writes {
-        let signature = signature(&sent, world.namespace().name());
+        let signature = signature(&sent, &world);
         let nth = seen.entry(signature.clone()).or_default();
         *nth += 1;
         points.push(WritePoint {
@@ -39,14 +40,14 @@ pub(super) fn of(writes: impl Iterator<Item = Sent>, world: &World) -> Vec<Write
 impl WritePoint {
     /// A plan that disturbs this write in another world.
     pub(super) fn plan(&self, world: &World, counts: fn(&Sent) -> bool, fault: Fault) -> Plan {
-        let (wanted, world) = (self.signature.clone(), world.namespace().name().to_owned());
+        let (wanted, world) = (self.signature.clone(), world.likeness());
         let matches = move |sent: &Sent| counts(sent) && signature(sent, &world) == wanted;
         Plan::none().and_at(self.nth, matches, fault)
     }
 }
 
-fn signature(sent: &Sent, world: &str) -> String {
-    format!("{} {}", sent.method, sent.path.replace(world, "world"))
+fn signature(sent: &Sent, world: &Likeness) -> String {
+    format!("{} {}", sent.method, world.generic(&sent.path))
 }
 
 impl fmt::Display for WritePoint {

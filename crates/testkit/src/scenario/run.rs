@@ -99,6 +99,7 @@ impl<'a, S: Scenario> Bench<'a, S> {
     async fn world(&self) -> World {
         let world = World {
             namespace: self.server.namespace("w").await,
+            alike: self.scenario.alike(),
         };
         self.scenario.set_up(&world).await;
         world
@@ -106,8 +107,7 @@ impl<'a, S: Scenario> Bench<'a, S> {
 
     async fn read(&self, world: &World) -> Result<State, String> {
         let simplify = |object: &mut Value| self.scenario.simplify(object);
-        let world = world.namespace().name();
-        let state = state::read(&self.client, &self.resources, world, simplify).await;
+        let state = state::read(&self.client, &self.resources, &world.likeness(), simplify).await;
         state.map_err(|error| chain(&error))
     }
 }

@@ -10,11 +10,10 @@ use kube::{
 };
 use serde_json::{Value, json};
 
+use super::Likeness;
+
 /// Objects by kind and name.
 pub(super) type State = BTreeMap<String, Value>;
-
-/// What stands for the name of the world in a state.
-const WORLD: &str = "world";
 
 /// Finds out how the kinds are asked for; `apiVersion` and `kind`.
 pub(super) async fn resources(
@@ -34,7 +33,7 @@ pub(super) async fn resources(
 pub(super) async fn read(
     client: &Client,
     resources: &[ApiResource],
-    world: &str,
+    world: &Likeness,
     simplify: impl Fn(&mut Value),
 ) -> Result<State, kube::Error> {
     let mut objects = Vec::new();
@@ -43,7 +42,7 @@ pub(super) async fn read(
         let list = api.list(&ListParams::default()).await?;
         for object in list {
             let belongs = [object.namespace().unwrap_or_default(), object.name_any()];
-            if belongs.iter().any(|name| name.contains(world)) {
+            if belongs.iter().any(|name| name.contains(&world.world)) {
                 let mut value = serde_json::to_value(&object).map_err(kube::Error::SerdeError)?;
                 value["kind"] = json!(resource.kind);
                 simplify(&mut value);
@@ -55,8 +54,8 @@ pub(super) async fn read(
 }
 
 /// Takes out what differs between equal runs.
-fn normalise(mut objects: Vec<Value>, world: &str) -> State {
-    let mut replacements = vec![(world.to_owned(), WORLD.to_owned())];
+fn normalise(mut objects: Vec<Value>, world: &Likeness) -> State {
+    let mut replacements = Vec::new();
     for object in &objects {
         let metadata = &object["metadata"];
         let text = |field: &str| metadata[field].as_str().map(str::to_owned);
@@ -69,7 +68,7 @@ fn normalise(mut objects: Vec<Value>, world: &str) -> State {
     }
     for object in &mut objects {
         simplify(object);
-        replace(object, &replacements);
+        replace(object, &replacements, world);
     }
     let mut named: Vec<(String, Value)> = objects
         .into_iter()
@@ -150,7 +149,7 @@ fn compare_generation(value: &mut Value, generation: &Value) {
 }
 
 /// Replaces names, identities and times wherever they stand.
-fn replace(value: &mut Value, replacements: &[(String, String)]) {
+fn replace(value: &mut Value, replacements: &[(String, String)], world: &Likeness) {
     match value {
         Value::String(text) if text.parse::<jiff::Timestamp>().is_ok() => "a time".clone_into(text),
         Value::String(text) => {
@@ -162,14 +161,16 @@ fn replace(value: &mut Value, replacements: &[(String, String)]) {
             // Of an object that is not part of the state.
             if is_uid(text) {
                 "a uid".clone_into(text);
+            } else {
+                *text = world.generic(text);
             }
         }
         Value::Array(items) => items
             .iter_mut()
-            .for_each(|item| replace(item, replacements)),
+            .for_each(|item| replace(item, replacements, world)),
         Value::Object(fields) => fields
             .values_mut()
-            .for_each(|field| replace(field, replacements)),
+            .for_each(|field| replace(field, replacements, world)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
@@ -223,6 +224,13 @@ fn compare(path: &str, expected: &Value, found: &Value, lines: &mut Vec<String>)
 mod tests {
     use super::*;
 
+    fn world(name: &str) -> Likeness {
+        Likeness {
+            world: name.to_owned(),
+            alike: str::to_owned,
+        }
+    }
+
     fn object(world: &str, suffix: &str, generation: u64) -> Value {
         json!({
             "kind": "ConfigMap",
@@ -240,15 +248,24 @@ mod tests {
 
     #[test]
     fn two_runs_of_the_same_are_equal() {
-        let one = normalise(vec![object("w-1", "x", 1), object("w-1", "y", 1)], "w-1");
-        let two = normalise(vec![object("w-2", "q", 3), object("w-2", "p", 4)], "w-2");
+        let one = normalise(
+            vec![object("w-1", "x", 1), object("w-1", "y", 1)],
+            &world("w-1"),
+        );
+        let two = normalise(
+            vec![object("w-2", "q", 3), object("w-2", "p", 4)],
+            &world("w-2"),
+        );
         assert_eq!(differences(&one, &two), Vec::<String>::new());
     }
 
     #[test]
     fn a_surplus_object_with_a_generated_name_is_told() {
-        let one = normalise(vec![object("w-1", "x", 1)], "w-1");
-        let two = normalise(vec![object("w-2", "q", 3), object("w-2", "p", 4)], "w-2");
+        let one = normalise(vec![object("w-1", "x", 1)], &world("w-1"));
+        let two = normalise(
+            vec![object("w-2", "q", 3), object("w-2", "p", 4)],
+            &world("w-2"),
+        );
         let lines = differences(&one, &two);
         let begin = "ConfigMap world/a-* (number 2): not in the undisturbed run";
         assert!(lines[0].starts_with(begin), "{lines:?}");
@@ -258,11 +275,11 @@ mod tests {
     fn a_changed_field_is_told_with_its_path() {
         let one = normalise(
             vec![json!({ "kind": "A", "metadata": { "name": "a" }, "spec": { "n": [1, 2] } })],
-            "w",
+            &world("w"),
         );
         let two = normalise(
             vec![json!({ "kind": "A", "metadata": { "name": "a" }, "spec": { "n": [1, 3] } })],
-            "w",
+            &world("w"),
         );
         assert_eq!(
             differences(&one, &two),
