@@ -78,7 +78,11 @@ impl Door {
         if let Some(status) = object.get("status") {
             let status = serde_json::json!({ "status": status });
             self.api
-                .patch_status(&made.name_any(), &PatchParams::default(), &Patch::Merge(&status))
+                .patch_status(
+                    &made.name_any(),
+                    &PatchParams::default(),
+                    &Patch::Merge(&status),
+                )
                 .await
                 .expect("a case has a status that the kind knows");
         }

@@ -18,10 +18,20 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(clap::Args)]
 pub(crate) struct Access {
     /// Kubeconfig of the management cluster [default: $KUBECONFIG, then ~/.kube/config]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Management cluster")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        help_heading = "Management cluster"
+    )]
     kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig [default: its current one]
-    #[arg(long, global = true, value_name = "NAME", help_heading = "Management cluster")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        help_heading = "Management cluster"
+    )]
     context: Option<String>,
     /// Namespace of the cluster [default: that of the context]
     #[arg(
@@ -53,8 +63,9 @@ impl Access {
         config.connect_timeout = Some(Duration::from_secs(10));
         let namespace = self.namespace.clone();
         let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
-        let client = Client::try_from(config)
-            .map_err(|error| Failure::usage(format!("could not use the kubeconfig: {}", chain(&error))))?;
+        let client = Client::try_from(config).map_err(|error| {
+            Failure::usage(format!("could not use the kubeconfig: {}", chain(&error)))
+        })?;
         Ok(Connection { client, namespace })
     }
 
@@ -103,12 +114,18 @@ impl Connection {
     }
 
     /// A cluster that may be there.
-    pub(crate) async fn cluster_if_any(&self, name: &str) -> Result<Option<TenantCluster>, Failure> {
+    pub(crate) async fn cluster_if_any(
+        &self,
+        name: &str,
+    ) -> Result<Option<TenantCluster>, Failure> {
         let what = format!("get {}", self.title(name));
         let api = self.clusters();
         let asked = within(&what, api.get(name)).await;
         match asked {
-            Err(Failure { code: Code::NotFound, .. }) => Ok(None),
+            Err(Failure {
+                code: Code::NotFound,
+                ..
+            }) => Ok(None),
             found => found.map(Some),
         }
     }

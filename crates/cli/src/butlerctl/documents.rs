@@ -98,14 +98,18 @@ mod tests {
 
     #[test]
     fn one_cluster_is_found_among_other_documents() {
-        let all = documents("kind: ProviderConfig\n---\nkind: TenantCluster\nmetadata: {name: a}\n---\n");
+        let all =
+            documents("kind: ProviderConfig\n---\nkind: TenantCluster\nmetadata: {name: a}\n---\n");
         assert_eq!(all.len(), 2);
         assert_eq!(only_cluster(&all).unwrap().kind(), "TenantCluster");
     }
 
     #[test]
     fn none_and_two_clusters_are_refused_with_what_was_found() {
-        let none = only_cluster(&documents("kind: Team")).err().unwrap().to_string();
+        let none = only_cluster(&documents("kind: Team"))
+            .err()
+            .unwrap()
+            .to_string();
         assert!(none.contains("found: Team"), "{none}");
         let two = documents("kind: TenantCluster\n---\nkind: TenantCluster");
         let two = only_cluster(&two).err().unwrap().to_string();

@@ -141,21 +141,14 @@ fn said(error: &kube::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::{Status, response::StatusDetails};
+    use kube::core::Status;
 
     use super::*;
 
     fn answer(code: u16, name: &str) -> Failure {
-        let details = StatusDetails {
-            name: name.to_owned(),
-            ..StatusDetails::default()
-        };
-        let status = Status {
-            code,
-            message: "said so".to_owned(),
-            details: Some(details),
-            ..Status::default()
-        };
+        let status =
+            serde_json::json!({"code": code, "message": "said so", "details": {"name": name}});
+        let status: Status = serde_json::from_value(status).unwrap();
         Failure::answer("get TenantCluster a/b", &kube::Error::Api(status.boxed()))
     }
 
@@ -173,7 +166,10 @@ mod tests {
     fn an_api_server_without_butler_is_not_a_missing_cluster() {
         let failure = answer(404, "");
         assert_eq!(failure.code, Code::Failed);
-        assert!(failure.to_string().contains("management cluster"), "{failure}");
+        assert!(
+            failure.to_string().contains("management cluster"),
+            "{failure}"
+        );
     }
 
     #[test]

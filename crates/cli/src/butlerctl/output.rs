@@ -64,7 +64,10 @@ pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
         // Whoever reads has seen enough, as `head` does.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         done => done.map_err(|error| {
-            Failure::new(Code::Failed, format!("could not write to standard output: {error}"))
+            Failure::new(
+                Code::Failed,
+                format!("could not write to standard output: {error}"),
+            )
         }),
     }
 }

@@ -215,14 +215,19 @@ mod tests {
 
     #[test]
     fn a_line_is_written_for_a_phase_and_for_every_condition_that_says_something_new() {
-        let first = status(&json!({"phase": "Provisioning", "conditions": [condition("False", "0 of 2")]}));
-        let second = status(&json!({"phase": "Provisioning", "conditions": [condition("False", "1 of 2")]}));
+        let first =
+            status(&json!({"phase": "Provisioning", "conditions": [condition("False", "0 of 2")]}));
+        let second =
+            status(&json!({"phase": "Provisioning", "conditions": [condition("False", "1 of 2")]}));
         let third = status(&json!({"phase": "Ready", "conditions": [condition("True", "2 of 2")]}));
         assert_eq!(
             differences(None, &first),
             ["phase Provisioning", "WorkersReady=False 0 of 2"]
         );
-        assert_eq!(differences(Some(&first), &second), ["WorkersReady=False 1 of 2"]);
+        assert_eq!(
+            differences(Some(&first), &second),
+            ["WorkersReady=False 1 of 2"]
+        );
         assert_eq!(
             differences(Some(&second), &third),
             ["phase Ready", "WorkersReady=True 2 of 2"]
@@ -248,7 +253,10 @@ mod tests {
         let failure = late("see a/b ready", limit, Some(&last), None);
         assert_eq!(failure.code, Code::TimedOut);
         let text = failure.to_string();
-        assert!(text.contains("10m") && text.contains("Provisioning") && text.contains("goes on"), "{text}");
+        assert!(
+            text.contains("10m") && text.contains("Provisioning") && text.contains("goes on"),
+            "{text}"
+        );
         let silent = late("see a/b ready", limit, None, None).to_string();
         assert!(silent.contains("butler-controller"), "{silent}");
     }

@@ -64,13 +64,21 @@ mod tests {
             vec!["longer-name".to_owned(), String::new()],
         ];
         let text = table(&["NAME", "PHASE"], &rows);
-        assert_eq!(text, "NAME          PHASE\na             Ready\nlonger-name\n");
+        assert_eq!(
+            text,
+            "NAME          PHASE\na             Ready\nlonger-name\n"
+        );
     }
 
     #[test]
     fn ages_use_the_largest_unit_that_says_enough() {
         let now = Timestamp::from_second(10_000_000).unwrap();
-        let ago = |seconds| age(Some(Timestamp::from_second(10_000_000 - seconds).unwrap()), now);
+        let ago = |seconds: i64| {
+            age(
+                Some(Timestamp::from_second(10_000_000 - seconds).unwrap()),
+                now,
+            )
+        };
         assert_eq!(ago(5), "5s");
         assert_eq!(ago(119), "119s");
         assert_eq!(ago(600), "10m");

@@ -3,9 +3,7 @@
 //! The same reading and the same plan as the controller's, without a watch and without a write.
 
 use butler_api::{
-    butler::{
-        ButlerConfig, ProviderConfig, TenantCluster, butler_config::ButlerConfigSpec,
-    },
+    butler::{ButlerConfig, ProviderConfig, TenantCluster, butler_config::ButlerConfigSpec},
     names,
 };
 use butler_capi::{
@@ -27,7 +25,10 @@ use super::{
 /// Kinds that a cluster is made of and that a deletion does not wait for.
 const OTHERS: [(&str, &str); 3] = [
     ("cluster.x-k8s.io/v1beta2", "MachineHealthCheck"),
-    ("bootstrap.cluster.x-k8s.io/v1beta2", "KubeadmConfigTemplate"),
+    (
+        "bootstrap.cluster.x-k8s.io/v1beta2",
+        "KubeadmConfigTemplate",
+    ),
     ("v1", "Secret"),
 ];
 
@@ -127,11 +128,15 @@ fn come_true(spec: &TenantSpec, observed: &mut Observed, plan: &Plan) {
     for id in &plan.changes.delete {
         observed.objects.remove(id);
         if id.kind == "MachineDeployment" {
-            observed.pools.retain(|pool, _| spec.identity.pool(pool) != id.name);
+            observed
+                .pools
+                .retain(|pool, _| spec.identity.pool(pool) != id.name);
         }
     }
     let pools = &observed.pools;
-    observed.machines.retain(|machine| pools.contains_key(&machine.pool));
+    observed
+        .machines
+        .retain(|machine| pools.contains_key(&machine.pool));
     for machine in &mut observed.machines {
         machine.version = pools.get(&machine.pool).map(|pool| pool.target.version);
     }

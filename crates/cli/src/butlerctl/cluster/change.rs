@@ -67,9 +67,14 @@ pub(crate) async fn scale(args: &Scale, access: &Access) -> Result<(), Failure> 
     output::line(&if before == after {
         format!("{title}: pool {} has {after} workers already", args.pool)
     } else {
-        format!("{title}: pool {} goes from {before} to {after} workers", args.pool)
+        format!(
+            "{title}: pool {} goes from {before} to {after} workers",
+            args.pool
+        )
     })?;
-    args.wait.until_settled(&connection, &args.name, &changed).await
+    args.wait
+        .until_settled(&connection, &args.name, &changed)
+        .await
 }
 
 pub(crate) async fn upgrade(args: &Upgrade, access: &Access) -> Result<(), Failure> {
@@ -84,7 +89,9 @@ pub(crate) async fn upgrade(args: &Upgrade, access: &Access) -> Result<(), Failu
     } else {
         format!("{title} goes from {from} to {}", args.to)
     })?;
-    args.wait.until_settled(&connection, &args.name, &changed).await
+    args.wait
+        .until_settled(&connection, &args.name, &changed)
+        .await
 }
 
 /// The change that gives a pool this many workers.
@@ -105,14 +112,21 @@ pub(crate) fn resize(
         let field = "/spec/workers/replicas".to_owned();
         return Ok(edit(field, spec.workers.replicas, Vec::new()));
     }
-    let found = spec.worker_pools.iter().enumerate().find(|(_, it)| it.name == pool);
+    let found = spec
+        .worker_pools
+        .iter()
+        .enumerate()
+        .find(|(_, it)| it.name == pool);
     let Some((index, found)) = found else {
         let names: Vec<&str> = std::iter::once(DEFAULT_POOL)
             .chain(spec.worker_pools.iter().map(|it| it.name.as_str()))
             .collect();
         return Err(Failure::new(
             Code::NotFound,
-            format!("{title} has no pool {pool}; its pools are {}", names.join(", ")),
+            format!(
+                "{title} has no pool {pool}; its pools are {}",
+                names.join(", ")
+            ),
         ));
     };
     let Some(replicas) = found.replicas else {
@@ -205,14 +219,16 @@ async fn write(
 ) -> Result<TenantCluster, Failure> {
     let title = connection.title(name);
     if seen.metadata.deletion_timestamp.is_some() {
-        return Err(Failure::refused(format!("{title} is being removed: it cannot be changed any more")));
+        return Err(Failure::refused(format!(
+            "{title} is being removed: it cannot be changed any more"
+        )));
     }
     if edit.before == edit.after {
         return Ok(seen.clone());
     }
     let uid = seen.metadata.uid.as_deref().unwrap_or_default();
-    let patch: json_patch::Patch = serde_json::from_value(edit.patch(uid))
-        .expect("a patch that is made here is a JSON patch");
+    let patch: json_patch::Patch =
+        serde_json::from_value(edit.patch(uid)).expect("a patch that is made here is a JSON patch");
     let parameters = PatchParams {
         field_manager: Some(NAME.to_owned()),
         ..PatchParams::default()
@@ -225,9 +241,10 @@ async fn write(
     .await;
     match written {
         // The API server says of a test that failed only that the request is not right.
-        Err(Failure { code: Code::Refused, .. })
-            if edit.is_overtaken(uid, &connection.cluster(name).await?) =>
-        {
+        Err(Failure {
+            code: Code::Refused,
+            ..
+        }) if edit.is_overtaken(uid, &connection.cluster(name).await?) => {
             Err(Failure::refused(format!(
                 "somebody else changed {title} at the same moment, and nothing was written: look at it, then repeat the command"
             )))
@@ -259,7 +276,10 @@ mod tests {
 
     #[test]
     fn a_patch_changes_one_field_and_only_if_it_still_is_what_was_seen() {
-        let cluster = cluster(&json!({"workerPools": [{"name": "gpu", "replicas": 1}]}), None);
+        let cluster = cluster(
+            &json!({"workerPools": [{"name": "gpu", "replicas": 1}]}),
+            None,
+        );
         let edit = resize(&cluster, "demo", "gpu", 2).unwrap();
         assert_eq!(
             edit.patch("1"),
@@ -277,7 +297,10 @@ mod tests {
 
     #[test]
     fn a_pool_that_is_not_there_is_answered_with_those_that_are() {
-        let cluster = cluster(&json!({"workerPools": [{"name": "gpu", "replicas": 1}]}), None);
+        let cluster = cluster(
+            &json!({"workerPools": [{"name": "gpu", "replicas": 1}]}),
+            None,
+        );
         let text = refusal(resize(&cluster, "demo", "cpu", 2));
         assert!(text.contains("workers, gpu"), "{text}");
     }
@@ -286,7 +309,10 @@ mod tests {
     fn a_pool_of_the_autoscaler_is_not_resized_by_hand() {
         let pools = json!({"workerPools": [{"name": "gpu", "minReplicas": 1, "maxReplicas": 4}]});
         let text = refusal(resize(&cluster(&pools, None), "demo", "gpu", 2));
-        assert!(text.contains("autoscaler") && text.contains("from 1 to 4"), "{text}");
+        assert!(
+            text.contains("autoscaler") && text.contains("from 1 to 4"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -3,10 +3,7 @@
 use std::path::PathBuf;
 
 use butler_api::{butler::TenantCluster, names, types::KubeVersion};
-use kube::{
-    api::PostParams,
-    core::Request,
-};
+use kube::{api::PostParams, core::Request};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -121,7 +118,9 @@ pub(crate) async fn run(args: &Create, access: &Access) -> Result<(), Failure> {
 
 /// The object with the namespace that was asked for, where one was.
 fn placed(mut object: Value, asked: Option<&str>) -> Result<Value, Failure> {
-    let own = object.pointer("/metadata/namespace").and_then(Value::as_str);
+    let own = object
+        .pointer("/metadata/namespace")
+        .and_then(Value::as_str);
     match (own, asked) {
         (Some(own), Some(asked)) if own != asked => {
             return Err(Failure::usage(format!(
@@ -158,8 +157,10 @@ async fn send(connection: &mut Connection, mut object: Value) -> Result<TenantCl
         field_manager: Some(NAME.to_owned()),
     };
     let api = connection.clusters();
-    let request = Request::new(api.resource_url()).create(&parameters, object.to_string().into_bytes());
-    let mut request = request.map_err(|error| Failure::usage(format!("could not {what}: {error}")))?;
+    let request =
+        Request::new(api.resource_url()).create(&parameters, object.to_string().into_bytes());
+    let mut request =
+        request.map_err(|error| Failure::usage(format!("could not {what}: {error}")))?;
     let strict = format!("{}&fieldValidation=Strict", request.uri());
     *request.uri_mut() = strict
         .parse()
@@ -199,22 +200,33 @@ fn object(name: &str, flags: &Spec) -> Value {
         })
         .collect();
     spec.extend(said([
-        ("workerPools", (!pools.is_empty()).then_some(Value::Array(pools))),
+        (
+            "workerPools",
+            (!pools.is_empty()).then_some(Value::Array(pools)),
+        ),
         ("providerConfigRef", flags.provider.as_ref().map(reference)),
         ("teamRef", flags.team.as_ref().map(reference)),
         (
             "controlPlane",
-            flags.control_plane_replicas.map(|it| json!({ "replicas": it })),
+            flags
+                .control_plane_replicas
+                .map(|it| json!({ "replicas": it })),
         ),
         (
             "networking",
             some(said([
                 ("podCIDR", flags.pod_cidr.as_ref().map(|it| json!(it))),
-                ("serviceCIDR", flags.service_cidr.as_ref().map(|it| json!(it))),
+                (
+                    "serviceCIDR",
+                    flags.service_cidr.as_ref().map(|it| json!(it)),
+                ),
                 ("loadBalancerPool", flags.lb_pool.as_ref().map(addresses)),
             ])),
         ),
-        ("deletionProtection", flags.deletion_protection.then_some(json!(true))),
+        (
+            "deletionProtection",
+            flags.deletion_protection.then_some(json!(true)),
+        ),
     ]));
     let environment = flags.environment.as_ref();
     let labels = environment.map(|it| json!({ names::ENVIRONMENT: it }));
@@ -240,7 +252,8 @@ fn some(fields: Map<String, Value>) -> Option<Value> {
 
 /// A whole number as a number, anything else as the API server judges it.
 fn amount(text: &String) -> Value {
-    text.parse::<u32>().map_or_else(|_| json!(text), |number| json!(number))
+    text.parse::<u32>()
+        .map_or_else(|_| json!(text), |number| json!(number))
 }
 
 /// `A-B` is a range, `A` is a range of one.
@@ -291,7 +304,10 @@ mod tests {
         let machine = json!({"cpu": 8, "memory": "32Gi", "diskSize": "200Gi",
                              "os": {"type": "flatcar", "imageRef": "default/flatcar"}});
         let object = object("demo", &flags);
-        assert_eq!(object["metadata"]["labels"], json!({names::ENVIRONMENT: "production"}));
+        assert_eq!(
+            object["metadata"]["labels"],
+            json!({names::ENVIRONMENT: "production"})
+        );
         assert_eq!(
             object["spec"],
             json!({

@@ -59,7 +59,11 @@ pub(crate) async fn run(args: &Destroy, access: &Access) -> Result<(), Failure> 
     let what = format!("see {title} gone");
     let gone = |seen: Option<&TenantCluster>| {
         let same = seen.is_some_and(|seen| seen.metadata.uid == cluster.metadata.uid);
-        if same { Verdict::Waiting } else { Verdict::Done }
+        if same {
+            Verdict::Waiting
+        } else {
+            Verdict::Done
+        }
     };
     progress::follow(connection.clusters(), &args.name, &what, args.timeout, gone).await?;
     output::line(&format!("{title} is gone"))
@@ -75,7 +79,10 @@ fn confirm(args: &Destroy, title: &str, cluster: &TenantCluster) -> Result<(), F
             "nobody can be asked whether {title} shall go, because standard input is no terminal: say --yes"
         )));
     }
-    let workers = cluster.status.as_ref().and_then(|status| status.worker_nodes_ready);
+    let workers = cluster
+        .status
+        .as_ref()
+        .and_then(|status| status.worker_nodes_ready);
     eprintln!(
         "{title} ({}, {} workers) and everything in it will be removed, volumes included. This cannot be undone.",
         cluster.spec.kubernetes_version,
@@ -83,9 +90,13 @@ fn confirm(args: &Destroy, title: &str, cluster: &TenantCluster) -> Result<(), F
     );
     eprint!("Type the name of the cluster to go on: ");
     let mut typed = String::new();
-    let read = io::stderr().flush().and_then(|()| io::stdin().lock().read_line(&mut typed));
+    let read = io::stderr()
+        .flush()
+        .and_then(|()| io::stdin().lock().read_line(&mut typed));
     if read.is_ok() && typed.trim() == args.name {
         return Ok(());
     }
-    Err(Failure::refused(format!("that is not its name: {title} stays")))
+    Err(Failure::refused(format!(
+        "that is not its name: {title} stays"
+    )))
 }

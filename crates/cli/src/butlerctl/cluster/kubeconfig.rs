@@ -49,7 +49,10 @@ pub(crate) async fn run(args: &Kubeconfig, access: &Access) -> Result<(), Failur
     let held = held.ok_or_else(|| {
         Failure::new(
             Code::NotFound,
-            format!("Secret {namespace}/{name} has none of the keys {}", KEYS.join(", ")),
+            format!(
+                "Secret {namespace}/{name} has none of the keys {}",
+                KEYS.join(", ")
+            ),
         )
     })?;
     if args.output == Path::new("-") {
@@ -69,10 +72,14 @@ fn place(cluster: &TenantCluster, title: &str) -> Result<(String, String), Failu
     match (status.tenant_namespace, status.kubeconfig_secret_ref) {
         (Some(namespace), Some(secret)) => Ok((namespace, secret.name)),
         (_, _) => {
-            let phase = status.phase.map_or_else(|| "Pending".to_owned(), |phase| format!("{phase:?}"));
+            let phase = status
+                .phase
+                .map_or_else(|| "Pending".to_owned(), |phase| format!("{phase:?}"));
             Err(Failure::new(
                 Code::NotFound,
-                format!("{title} has no kubeconfig yet: its control plane has not come up (phase {phase}); `butlerctl cluster get` shows what it waits for"),
+                format!(
+                    "{title} has no kubeconfig yet: its control plane has not come up (phase {phase}); `butlerctl cluster get` shows what it waits for"
+                ),
             ))
         }
     }
@@ -80,7 +87,12 @@ fn place(cluster: &TenantCluster, title: &str) -> Result<(String, String), Failu
 
 fn store(file: &Path, content: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    let mut out = options.write(true).create(true).truncate(true).mode(0o600).open(file)?;
+    let mut out = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(file)?;
     // One that was there before keeps its mode otherwise.
     out.set_permissions(Permissions::from_mode(0o600))?;
     out.write_all(content)

@@ -103,14 +103,18 @@ fn offline(documents: &[Document], access: &Access) -> Result<Given, Failure> {
     let provider = match in_files::<ProviderConfig>(documents, "ProviderConfig")? {
         Some(provider) => provider,
         None => {
-            assumed.push("machines come from the local provider: no file has a ProviderConfig".to_owned());
+            assumed.push(
+                "machines come from the local provider: no file has a ProviderConfig".to_owned(),
+            );
             local()
         }
     };
     let platform = match in_files::<ButlerConfig>(documents, "ButlerConfig")? {
         Some(config) => config.spec,
         None => {
-            assumed.push("the platform has no defaults of its own: no file has a ButlerConfig".to_owned());
+            assumed.push(
+                "the platform has no defaults of its own: no file has a ButlerConfig".to_owned(),
+            );
             ButlerConfigSpec::default()
         }
     };
@@ -149,14 +153,16 @@ async fn online(args: &Plan, documents: &[Document], access: &Access) -> Result<
     let client = &connection.client;
     let platform = match in_files::<ButlerConfig>(documents, "ButlerConfig")? {
         Some(config) => config.spec,
-        None => match preview::platform(client).await {
-            // Who uses clusters need not be let in there.
-            Err(error) if is_denied(&error) => {
-                assumed.push("the platform has no defaults of its own: you may not read its ButlerConfig".to_owned());
-                ButlerConfigSpec::default()
+        None => {
+            match preview::platform(client).await {
+                // Who uses clusters need not be let in there.
+                Err(error) if is_denied(&error) => {
+                    assumed.push("the platform has no defaults of its own: you may not read its ButlerConfig".to_owned());
+                    ButlerConfigSpec::default()
+                }
+                read => read.map_err(|error| failure(&error))?,
             }
-            read => read.map_err(|error| failure(&error))?,
-        },
+        }
     };
     let provider = match in_files::<ProviderConfig>(documents, "ProviderConfig")? {
         Some(provider) => provider,
@@ -195,7 +201,10 @@ async fn forecast(args: &Plan, given: Given) -> Result<Forecast, Failure> {
     }
     if cluster.metadata.uid.is_none() {
         cluster.metadata.uid = Some(NO_UID.to_owned());
-        assumed.push("the UID of the cluster, and with it the end of its namespace's name, is made up".to_owned());
+        assumed.push(
+            "the UID of the cluster, and with it the end of its namespace's name, is made up"
+                .to_owned(),
+        );
     }
     let raw = Raw {
         cluster: &cluster,
@@ -211,7 +220,10 @@ async fn forecast(args: &Plan, given: Given) -> Result<Forecast, Failure> {
         None => Observed::default(),
     };
     let steps = preview::foresee(&spec, observed, SystemClock.now());
-    let uses = steps.last().map(|step| step.uses.clone()).unwrap_or_default();
+    let uses = steps
+        .last()
+        .map(|step| step.uses.clone())
+        .unwrap_or_default();
     Ok(Forecast {
         assumed,
         steps,
@@ -248,13 +260,18 @@ fn in_files<T: serde::de::DeserializeOwned>(
     match (found.next(), found.next()) {
         (None, _) => Ok(None),
         (Some(one), None) => one.read().map(Some),
-        (Some(_), Some(_)) => Err(Failure::usage(format!("more than one document is a {kind}: hand in one"))),
+        (Some(_), Some(_)) => Err(Failure::usage(format!(
+            "more than one document is a {kind}: hand in one"
+        ))),
     }
 }
 
 fn local() -> ProviderConfig {
     let spec = serde_json::from_value(json!({"provider": "local"}));
-    ProviderConfig::new("local", spec.expect("a provider needs nothing but its kind"))
+    ProviderConfig::new(
+        "local",
+        spec.expect("a provider needs nothing but its kind"),
+    )
 }
 
 fn is_denied(error: &ApiError) -> bool {

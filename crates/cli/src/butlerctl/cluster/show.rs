@@ -37,7 +37,10 @@ pub(crate) struct Get {
 pub(crate) async fn list(args: &List, access: &Access) -> Result<(), Failure> {
     let connection = access.connect().await?;
     let (api, place): (Api<TenantCluster>, String) = if args.all_namespaces {
-        (Api::all(connection.client.clone()), "all namespaces".to_owned())
+        (
+            Api::all(connection.client.clone()),
+            "all namespaces".to_owned(),
+        )
     } else {
         let place = format!("namespace {}", connection.namespace);
         (connection.clusters(), place)
@@ -92,7 +95,12 @@ fn overview(clusters: &[TenantCluster], namespaces: bool, wide: bool, now: Times
             row.insert(0, cluster.namespace().unwrap_or_default());
         }
         if wide {
-            row.extend([endpoint(cluster), provider(cluster), team(cluster), message(cluster)]);
+            row.extend([
+                endpoint(cluster),
+                provider(cluster),
+                team(cluster),
+                message(cluster),
+            ]);
         }
         row
     };
@@ -102,7 +110,11 @@ fn overview(clusters: &[TenantCluster], namespaces: bool, wide: bool, now: Times
 /// Everything about one cluster that people ask for.
 fn details(cluster: &TenantCluster, now: Timestamp) -> String {
     let (spec, status) = (&cluster.spec, cluster.status.clone().unwrap_or_default());
-    let protected = if spec.deletion_protection { "yes" } else { "no" };
+    let protected = if spec.deletion_protection {
+        "yes"
+    } else {
+        "no"
+    };
     let mut text = fields(&[
         ("Name", cluster.name_any()),
         ("Namespace", cluster.namespace().unwrap_or_default()),
@@ -112,7 +124,10 @@ fn details(cluster: &TenantCluster, now: Timestamp) -> String {
         ("Endpoint", endpoint(cluster)),
         ("Provider", provider(cluster)),
         ("Team", team(cluster)),
-        ("Tenant namespace", or_dash(status.tenant_namespace.as_deref())),
+        (
+            "Tenant namespace",
+            or_dash(status.tenant_namespace.as_deref()),
+        ),
         ("Protected", protected.to_owned()),
         ("Age", age(made(cluster), now)),
     ]);
@@ -141,7 +156,13 @@ fn details(cluster: &TenantCluster, now: Timestamp) -> String {
     if !addons.is_empty() {
         let rows: Vec<Vec<String>> = addons
             .iter()
-            .map(|it| vec![it.name.clone(), it.version.clone(), format!("{:?}", it.status)])
+            .map(|it| {
+                vec![
+                    it.name.clone(),
+                    it.version.clone(),
+                    format!("{:?}", it.status),
+                ]
+            })
             .collect();
         text.push('\n');
         text.push_str(&table(&["ADDON", "VERSION", "STATUS"], &rows));
@@ -151,21 +172,32 @@ fn details(cluster: &TenantCluster, now: Timestamp) -> String {
 
 fn pools(cluster: &TenantCluster) -> String {
     let amount = |amount: &k8s_openapi::apimachinery::pkg::util::intstr::IntOrString| {
-        json!(amount).as_str().map_or_else(|| json!(amount).to_string(), str::to_owned)
+        json!(amount)
+            .as_str()
+            .map_or_else(|| json!(amount).to_string(), str::to_owned)
     };
     let spec = &cluster.spec;
-    let row = |name: &str, size: String, machine: &butler_api::butler::tenant_cluster::MachineTemplate| {
+    let row = |name: &str,
+               size: String,
+               machine: &butler_api::butler::tenant_cluster::MachineTemplate| {
         vec![
             name.to_owned(),
             size,
             amount(&machine.cpu),
             amount(&machine.memory),
             amount(&machine.disk_size),
-            json!(machine.os.os_type).as_str().unwrap_or_default().to_owned(),
+            json!(machine.os.os_type)
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
         ]
     };
     let workers = &spec.workers;
-    let mut rows = vec![row(DEFAULT_POOL, workers.replicas.to_string(), &workers.machine_template)];
+    let mut rows = vec![row(
+        DEFAULT_POOL,
+        workers.replicas.to_string(),
+        &workers.machine_template,
+    )];
     for pool in &spec.worker_pools {
         let size = match (pool.replicas, pool.min_replicas, pool.max_replicas) {
             (Some(replicas), _, _) => replicas.to_string(),
@@ -269,7 +301,13 @@ mod tests {
     #[test]
     fn a_wide_list_of_all_namespaces_has_more_columns() {
         let text = overview(&[cluster()], true, true, now());
-        for word in ["NAMESPACE", "ENDPOINT", "team-a", "10.40.0.201:6443", "it moves"] {
+        for word in [
+            "NAMESPACE",
+            "ENDPOINT",
+            "team-a",
+            "10.40.0.201:6443",
+            "it moves",
+        ] {
             assert!(text.contains(word), "{word}:\n{text}");
         }
     }

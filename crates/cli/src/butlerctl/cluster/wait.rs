@@ -72,7 +72,10 @@ fn judge(seen: Option<&TenantCluster>, wanted: &TenantCluster) -> Verdict {
     }
     // Somebody has to correct the spec: nothing happens before.
     if ready.is_some_and(|held| held.reason == "Invalid") {
-        return hopeless(Code::Refused, &format!("its spec cannot be carried out: {says}"));
+        return hopeless(
+            Code::Refused,
+            &format!("its spec cannot be carried out: {says}"),
+        );
     }
     let serves = running(cluster) == Some(wanted.spec.kubernetes_version.as_str());
     let holds = ready.is_some_and(|held| held.status == "True");
@@ -132,12 +135,18 @@ mod tests {
 
     #[test]
     fn an_upgrade_that_waits_for_its_window_is_not_done() {
-        assert_eq!(verdict(&status(2, "Ready", "v1.34.4", "Waiting")), "waiting");
+        assert_eq!(
+            verdict(&status(2, "Ready", "v1.34.4", "Waiting")),
+            "waiting"
+        );
     }
 
     #[test]
     fn what_waiting_does_not_make_better_ends_the_wait() {
-        assert_eq!(verdict(&status(2, "Failed", "v1.35.4", "Failed")), "hopeless");
+        assert_eq!(
+            verdict(&status(2, "Failed", "v1.35.4", "Failed")),
+            "hopeless"
+        );
         assert_eq!(verdict(&status(2, "Pending", "", "Invalid")), "hopeless");
         let wanted = cluster(1, "v1.35.4", &json!({}));
         assert!(matches!(judge(None, &wanted), Verdict::Hopeless(_)));
