@@ -20,7 +20,7 @@ const NAME: &str = "butlerctl";
 
 /// Use the Kubernetes clusters of a Butler platform
 #[derive(Parser)]
-#[command(name = NAME, version, about, after_help = exit_codes())]
+#[command(name = NAME, version, after_help = exit_codes())]
 struct Cli {
     #[command(flatten)]
     access: Access,

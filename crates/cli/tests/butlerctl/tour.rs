@@ -69,7 +69,7 @@ async fn a_cluster_is_made_planned_scaled_upgraded_and_removed() {
         .await
         .good();
     assert!(
-        bigger.starts_with("~ MachineDeployment demo-workers\nUses 5 nodes"),
+        bigger.starts_with("~ MachineDeployment demo-workers\n") && bigger.contains("Uses 5 nodes"),
         "{bigger}"
     );
     let newer = butlerctl(&server, &["plan", "demo", "--to", "v1.35.4"])
@@ -77,12 +77,11 @@ async fn a_cluster_is_made_planned_scaled_upgraded_and_removed() {
         .good();
     let order = [
         "~ StewardControlPlane demo",
-        "! pool workers replaces 2 nodes (version",
-        "- KubeadmConfigTemplate",
+        "! pool workers replaces 2 nodes (version changed)",
     ];
     let places: Vec<Option<usize>> = order.iter().map(|line| newer.find(line)).collect();
     assert!(
-        places.iter().all(Option::is_some) && places.is_sorted(),
+        newer.starts_with("First:\n") && places.iter().all(Option::is_some) && places.is_sorted(),
         "{newer}"
     );
     let jump = butlerctl(&server, &["plan", "demo", "--to", "v1.36.0"])

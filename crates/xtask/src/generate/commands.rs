@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use clap::{Arg, Command};
+use clap::{Arg, ArgAction, Command};
 
 /// The page of a program.
 pub(super) fn page(mut command: Command) -> Result<String> {
@@ -56,9 +56,11 @@ fn about(command: &Command) -> String {
 }
 
 fn is_own(arg: &Arg) -> bool {
-    let name = arg.get_id().as_str();
-    !arg.is_global_set() && !arg.is_hide_set() && name != "help" && name != "version"
-        || (name == "version" && arg.get_action().takes_values())
+    let is_help = matches!(
+        arg.get_action(),
+        ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version
+    );
+    !is_help && !arg.is_global_set() && !arg.is_hide_set()
 }
 
 fn rows(text: &mut String, args: &[&Arg]) -> Result<()> {

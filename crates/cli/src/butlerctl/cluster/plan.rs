@@ -239,8 +239,9 @@ fn text(forecast: &Forecast) -> String {
     let several = forecast.steps.len() > 1;
     for (index, step) in forecast.steps.iter().enumerate() {
         if several {
+            let gap = if text.is_empty() { "" } else { "\n" };
             let when = if index == 0 { "First" } else { "Then" };
-            text.push_str(&format!("\n{when}:\n"));
+            text.push_str(&format!("{gap}{when}:\n"));
         }
         text.push_str(&step.actions().to_string());
     }
