@@ -72,9 +72,20 @@ impl Door {
         self.api.create(&params, &object).await
     }
 
-    /// Creates the object, tries the change without keeping it, and removes the object again.
+    /// Creates the object with its status, tries the change without keeping it, and removes the object again.
     async fn change(&self, object: &Value, change: &Value) -> kube::Result<DynamicObject> {
         let made = self.create(object, false).await?;
+        if let Some(status) = object.get("status") {
+            let status = serde_json::json!({ "status": status });
+            self.api
+                .patch_status(
+                    &made.name_any(),
+                    &PatchParams::default(),
+                    &Patch::Merge(&status),
+                )
+                .await
+                .expect("a case has a status that the kind knows");
+        }
         let params = PatchParams {
             dry_run: true,
             ..PatchParams::default()

@@ -27,19 +27,23 @@ pub fn one_minor_at_a_time(path: &str) -> Rule {
     .field_path(format!(".{path}"))
 }
 
-/// The version at `path` never goes down, except back to the one that still runs.
+/// The version at `path` never goes down below the one that still runs.
 ///
 /// `installed` is the field of the status that records the running version: while an upgrade has not
-/// completed, whoever reverts the change in Git must get it accepted.
+/// completed, whoever reverts the change in Git, or asks for another release instead, must get it accepted.
 pub fn no_downgrade(path: &str, installed: &str) -> Rule {
     let (new, old) = (format!("self.{path}"), format!("oldSelf.{path}"));
     let has_installed = has_path(installed);
+    let held = format!("self.{installed}");
     Rule::new(format!(
         "!{new}.matches('{VERSION}') || !{old}.matches('{VERSION}') || \
          int({new}.split('.')[1]) > int({old}.split('.')[1]) || \
          (int({new}.split('.')[1]) == int({old}.split('.')[1]) && \
          int({new}.split('.')[2]) >= int({old}.split('.')[2])) || \
-         ({has_installed} && (self.{installed} == {new} || self.{installed} == 'v' + {new}))"
+         ({has_installed} && {held}.matches('{VERSION}') && \
+         (int({new}.split('.')[1]) > int({held}.split('.')[1]) || \
+         (int({new}.split('.')[1]) == int({held}.split('.')[1]) && \
+         int({new}.split('.')[2]) >= int({held}.split('.')[2]))))"
     ))
     .message(
         "a control plane cannot be downgraded; only a change that is not installed yet can be taken back",

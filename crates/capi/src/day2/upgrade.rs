@@ -1,6 +1,7 @@
 //! Upgrades: first checks, then the control plane, then the pools one by one.
 //!
-//! A control plane moves one minor version at a time and never back. Kubelets may be older than it, at most by
+//! A control plane moves one minor version at a time and never back, both counted from what it runs: a wish that has
+//! not come true may be exchanged for any other within reach, or taken back. Kubelets may be older than it, at most by
 //! [`SKEW`] minor versions, and never newer: so pools follow, and a pool that is left behind holds the next upgrade.
 
 use butler_api::types::KubeVersion;
@@ -45,7 +46,7 @@ impl Obstacle {
     pub fn message(&self, wanted: KubeVersion) -> String {
         match self {
             Self::Step { from, to } => format!(
-                "the control plane runs {from} and cannot go to {to} in one step: upgrade one minor version at a time, and never back"
+                "the control plane runs {from} and cannot go to {to} in one step: upgrade one minor version at a time, and never back; set spec.kubernetesVersion to a release within reach"
             ),
             Self::Skew { pool, version } => format!(
                 "pool {pool} runs {version}, more than {SKEW} minor versions behind {wanted}: its machines have to follow first"
@@ -133,11 +134,13 @@ fn obstacle(
     if !held.initialized {
         return None;
     }
-    if !held.wanted.can_upgrade_to(wanted) {
-        return Some(Obstacle::Step {
-            from: held.wanted,
-            to: wanted,
-        });
+    let from = held.running.unwrap_or(held.wanted);
+    if !from.can_upgrade_to(wanted) {
+        return Some(Obstacle::Step { from, to: wanted });
+    }
+    // Taking back what has not come true disturbs nobody, and may be what repairs the cluster.
+    if held.running == Some(wanted) {
+        return None;
     }
     let behind = observed.machines.iter().find_map(|machine| {
         let version = machine.version?;
@@ -150,7 +153,9 @@ fn obstacle(
     if behind.is_some() {
         return behind;
     }
-    if !held.available || held.running != Some(held.wanted) {
+    // One that does not serve because of the release it was told to run is helped by another release.
+    let is_moving = held.running.is_some_and(|running| running != held.wanted);
+    if !held.available && !is_moving {
         return Some(Obstacle::ControlPlane);
     }
     let busy = observed.pools.iter().find(|(_, pool)| pool.is_rolling());

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Serializer, ser::SerializeSeq as _};
 use serde_json::{Value, json};
 
-use super::Plan;
+use super::{Plan, Uses};
 use crate::object::Object;
 
 /// Writes objects with every value of a Secret replaced: a plan is shown to people, and kept in files.
@@ -27,6 +27,17 @@ pub(super) fn without_secrets<S: Serializer>(
 
 impl fmt::Display for Plan {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "{}{}", self.actions(), self.uses)
+    }
+}
+
+impl Plan {
+    /// What is done and waited for, without what the cluster takes.
+    pub fn actions(&self) -> impl fmt::Display + '_ {
+        fmt::from_fn(|formatter| self.write_actions(formatter))
+    }
+
+    fn write_actions(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.changes.is_empty() && self.rolls.is_empty() && self.waits.is_empty() {
             writeln!(formatter, "Nothing to do.")?;
         }
@@ -56,12 +67,17 @@ impl fmt::Display for Plan {
         for wait in &self.waits {
             writeln!(formatter, "? {wait}")?;
         }
-        let uses = &self.uses;
-        write!(formatter, "Uses {}", nodes(uses.nodes))?;
+        Ok(())
+    }
+}
+
+impl fmt::Display for Uses {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Uses {}", nodes(self.nodes))?;
         let amounts = [
-            ("CPU", uses.cpu),
-            ("memory", uses.memory),
-            ("disk", uses.disk),
+            ("CPU", self.cpu),
+            ("memory", self.memory),
+            ("disk", self.disk),
         ];
         for (name, amount) in amounts {
             if let Some(amount) = amount {
@@ -69,9 +85,9 @@ impl fmt::Display for Plan {
             }
         }
         let addresses = [
-            ("machine", uses.machine_addresses),
-            ("load-balancer", uses.load_balancer_addresses),
-            ("API", uses.api_addresses),
+            ("machine", self.machine_addresses),
+            ("load-balancer", self.load_balancer_addresses),
+            ("API", self.api_addresses),
         ];
         for (name, count) in addresses {
             if count > 0 {
@@ -79,7 +95,7 @@ impl fmt::Display for Plan {
                 write!(formatter, ", {count} {name} address{plural}")?;
             }
         }
-        writeln!(formatter, ".")
+        formatter.write_str(".")
     }
 }
 

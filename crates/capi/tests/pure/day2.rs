@@ -3,7 +3,6 @@
 use butler_api::butler::tenant_cluster::Phase;
 use butler_capi::{Observed, Plan, TenantSpec, day2::ROLLOUT_DEADLINE, plan};
 use jiff::{SignedDuration, Timestamp};
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::{
@@ -16,7 +15,7 @@ fn at(text: &str) -> Timestamp {
 }
 
 /// The versions a plan writes: of the control plane, and of every pool.
-fn versions(plan: &Plan) -> (String, Vec<String>) {
+pub(crate) fn versions(plan: &Plan) -> (String, Vec<String>) {
     let of = |kind: &str, path: &str| -> Vec<String> {
         let objects = plan
             .objects
@@ -39,7 +38,7 @@ fn versions(plan: &Plan) -> (String, Vec<String>) {
     )
 }
 
-fn two_pools(version: &str) -> TenantSpec {
+pub(crate) fn two_pools(version: &str) -> TenantSpec {
     spec(
         "local",
         &json!({"kubernetesVersion": version, "workerPools": [{"name": "b", "replicas": 2}]}),
@@ -325,54 +324,4 @@ fn a_plan_wakes_its_controller_when_the_cluster_falls_asleep() {
         plan(&nightly, &world, noon).wake,
         Some(at("2026-11-15T20:00:00Z"))
     );
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    /// Whatever is wanted one after the other, at whatever moment the world stops: the last wish comes true, no
-    /// kubelet is ever newer than its API server, and once it is true nothing is done any more.
-    #[test]
-    fn every_way_ends_where_the_spec_points(
-        wishes in prop::collection::vec((0_usize..3, 1_i32..5, 0_i32..4, any::<bool>()), 1..6),
-    ) {
-        let versions = ["v1.33.9", "v1.34.4", "v1.35.4"];
-        let mut world = running(&two_pools(versions[0]), now());
-        let mut last = two_pools(versions[0]);
-        let mut reached = 0;
-        for (version, cpu, replicas, half) in wishes {
-            // No wish may go back, or jump over a minor that the control plane has yet to reach.
-            let server = world.control_plane.as_ref().unwrap().running.unwrap();
-            let running = versions.iter().position(|it| it.parse() == Ok(server)).unwrap();
-            reached = version.clamp(reached, reached.max(running + 1));
-            last = spec("local", &json!({
-                "kubernetesVersion": versions[reached],
-                "workers": {"replicas": replicas, "machineTemplate": {"cpu": cpu}},
-                "workerPools": [{"name": "b", "replicas": 2}],
-            }));
-            // Half of the wishes are overtaken by the next one before anything has become true.
-            for _ in 0..if half { 1 } else { 12 } {
-                let plan = plan(&last, &world, now());
-                apply(&mut world, &plan, now());
-                if !half {
-                    settle(&mut world);
-                }
-                let server = world.control_plane.as_ref().unwrap().running.unwrap();
-                for pool in world.pools.values() {
-                    prop_assert!(pool.target.version <= server, "{} on {server}", pool.target.version);
-                }
-            }
-        }
-        for _ in 0..16 {
-            settle(&mut world);
-            let plan = plan(&last, &world, now());
-            apply(&mut world, &plan, now());
-        }
-        let end = plan(&last, &world, now());
-        prop_assert!(end.changes.is_empty(), "{}", end);
-        prop_assert_eq!(end.phase, Phase::Ready);
-        let fresh = running(&last, now());
-        let expected = plan(&last, &fresh, now()).objects;
-        prop_assert_eq!(end.objects, expected);
-    }
 }

@@ -16,4 +16,5 @@ mod formats;
 mod golden;
 mod planning;
 mod validation;
+mod wishes;
 mod world;

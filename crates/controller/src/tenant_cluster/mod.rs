@@ -7,6 +7,7 @@ mod carry_out;
 mod infrastructure;
 mod live;
 mod observe;
+pub mod preview;
 mod report;
 
 use std::sync::Arc;
@@ -243,16 +244,10 @@ impl Controller {
         raw: &TenantCluster,
         platform: &ButlerConfigSpec,
     ) -> Result<Arc<ProviderConfig>, (&'static str, String)> {
-        let asked = raw.spec.provider_config_ref.as_ref();
-        let default = platform.default_provider_config_ref.as_ref();
-        let name = asked.map(|asked| asked.name.as_str());
-        let name = name.or_else(|| default.map(|default| default.name.as_str()));
-        let name = name.unwrap_or(DEFAULT_PROVIDER);
-        let namespace = asked.and_then(|asked| asked.namespace.as_deref());
-        let namespace = namespace.unwrap_or(names::SYSTEM_NAMESPACE);
+        let (namespace, name) = provider_of(raw, platform);
         self.feeds
             .providers
-            .get(Some(namespace), name)
+            .get(Some(&namespace), &name)
             .ok_or_else(|| {
                 let message = format!(
                     "there is no ProviderConfig {namespace}/{name}; make it, or name another in spec.providerConfigRef"
@@ -309,27 +304,7 @@ impl Controller {
             None => objects.extend(place.infrastructure(kinds).await?),
         }
         objects.retain(|object| observe::is_of(object, uid));
-        let find = |kind: &str| objects.iter().find(|object| observe::is_a(object, kind));
-        let control_plane = find("StewardControlPlane").and_then(observe::control_plane);
-        let cluster = find("Cluster").map(observe::cluster);
-        let mut observed = Observed {
-            deletion,
-            phase: raw.status.as_ref().and_then(|status| status.phase),
-            retry: false,
-            namespace: standing_of(namespace.as_deref(), uid),
-            control_plane,
-            cluster,
-            pools: observe::pools(objects.iter()),
-            machines: machines.iter().map(observe::machine).collect(),
-            objects: objects
-                .iter()
-                .map(|object| (observe::id(object), observe::hash(object)))
-                .collect(),
-            addons: Addons::Waiting,
-            failure: None,
-            inputs: Inputs::default(),
-        };
-        observed.addons = addons(raw, &observed);
+        let observed = observed(raw, uid, &objects, &machines, namespace.as_deref());
         let mut standing = index(objects);
         if let Some(namespace) = namespace {
             let value = observe::described(json!(*namespace), "v1", "Namespace");
@@ -337,6 +312,49 @@ impl Controller {
         }
         Ok((observed, standing))
     }
+}
+
+/// Namespace and name of the provider that a cluster's machines come from.
+fn provider_of(raw: &TenantCluster, platform: &ButlerConfigSpec) -> (String, String) {
+    let asked = raw.spec.provider_config_ref.as_ref();
+    let default = platform.default_provider_config_ref.as_ref();
+    let name = asked.map(|asked| asked.name.as_str());
+    let name = name.or_else(|| default.map(|default| default.name.as_str()));
+    let namespace = asked.and_then(|asked| asked.namespace.as_deref());
+    (
+        namespace.unwrap_or(names::SYSTEM_NAMESPACE).to_owned(),
+        name.unwrap_or(DEFAULT_PROVIDER).to_owned(),
+    )
+}
+
+/// What is known of a cluster, from what stands of it.
+fn observed(
+    raw: &TenantCluster,
+    uid: &str,
+    objects: &[Value],
+    machines: &[Value],
+    namespace: Option<&Namespace>,
+) -> Observed {
+    let find = |kind: &str| objects.iter().find(|object| observe::is_a(object, kind));
+    let mut observed = Observed {
+        deletion: raw.metadata.deletion_timestamp.as_ref().map(|time| time.0),
+        phase: raw.status.as_ref().and_then(|status| status.phase),
+        retry: false,
+        namespace: standing_of(namespace, uid),
+        control_plane: find("StewardControlPlane").and_then(observe::control_plane),
+        cluster: find("Cluster").map(observe::cluster),
+        pools: observe::pools(objects.iter()),
+        machines: machines.iter().map(observe::machine).collect(),
+        objects: objects
+            .iter()
+            .map(|object| (observe::id(object), observe::hash(object)))
+            .collect(),
+        addons: Addons::Waiting,
+        failure: None,
+        inputs: Inputs::default(),
+    };
+    observed.addons = addons(raw, &observed);
+    observed
 }
 
 /// Stands in for a provider that is gone.

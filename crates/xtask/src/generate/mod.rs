@@ -1,5 +1,6 @@
 //! `cargo xtask gen`: files that follow from the code, written or compared.
 
+mod commands;
 mod reference;
 
 use std::{
@@ -79,6 +80,8 @@ fn files() -> Result<Files> {
     for (name, text) in reference::pages(&butler_api::crd::all())? {
         files.insert(Path::new("docs/book/src/reference").join(name), text);
     }
+    let page = commands::page(butler_cli::butlerctl::command())?;
+    files.insert("docs/book/src/reference/butlerctl.md".into(), page);
     Ok(files)
 }
 

@@ -7,10 +7,7 @@ use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    common::{LocalRef, ObjectRef},
-    steward::rules::{no_downgrade, one_minor_at_a_time},
-};
+use crate::common::{LocalRef, ObjectRef};
 
 mod addons;
 mod control_plane;
@@ -67,9 +64,8 @@ pub use workspaces::{WorkspaceQuota, Workspaces};
         status_replicas_path = ".status.workerNodesReady"
     ),
     validation = rules::name(),
-    validation = one_minor_at_a_time("spec.kubernetesVersion"),
-    validation = no_downgrade("spec.kubernetesVersion", "status.observedState.kubernetesVersion"),
-    validation = rules::one_minor_from_the_running_version(),
+    validation = rules::one_minor_at_a_time(),
+    validation = rules::no_downgrade(),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(
         name = "Version",
@@ -136,7 +132,7 @@ pub use workspaces::{WorkspaceQuota, Workspaces};
 #[serde(rename_all = "camelCase")]
 pub struct TenantClusterSpec {
     /// Kubernetes release of the control plane and the workers, such as `v1.35.4`. A later release may
-    /// follow, one minor version at a time; an earlier one may not.
+    /// follow, one minor version at a time; one earlier than that which runs may not.
     #[schemars(schema_with = "crate::schema::kube_version")]
     pub kubernetes_version: String,
     /// Team the cluster belongs to. Needed where teams are enforced; the cluster then lives in the

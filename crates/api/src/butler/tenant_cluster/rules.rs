@@ -24,24 +24,47 @@ pub(super) fn one_major() -> Rule {
         .field_path(".kubernetesVersion")
 }
 
-/// Two upgrades in a row do not add up to a jump over a minor version.
-pub(super) fn one_minor_from_the_running_version() -> Rule {
+/// How a release is written so that its numbers can be compared.
+const RELEASE: &str = "^v[0-9]+[.][0-9]{1,4}[.][0-9]{1,4}$";
+
+/// No minor version is left out, counted from the release that runs.
+pub(super) fn one_minor_at_a_time() -> Rule {
+    from_the_running_release(|wanted, from| format!("{} <= {} + 1", part(wanted, 1), part(from, 1)))
+        .message("upgrade one minor version at a time, for example from v1.34 to v1.35: what counts is the release that runs")
+}
+
+/// Nothing earlier than the release that runs. A later one that has not come true may be exchanged or taken back.
+pub(super) fn no_downgrade() -> Rule {
+    from_the_running_release(|wanted, from| {
+        format!(
+            "{minor} > {from_minor} || ({minor} == {from_minor} && {} >= {})",
+            part(wanted, 2),
+            part(from, 2),
+            minor = part(wanted, 1),
+            from_minor = part(from, 1),
+        )
+    })
+    .message("a control plane cannot be downgraded: this release is earlier than the one that runs")
+}
+
+/// A rule about a changed release and the one it starts from: that which runs, or before anything runs the last wish.
+fn from_the_running_release(holds: impl Fn(&str, &str) -> String) -> Rule {
     let (wanted, running) = (
         "spec.kubernetesVersion",
         "status.observedState.kubernetesVersion",
     );
-    let minor = |version: &str| format!("int(self.{version}.split('.')[1])");
-    let known = |version: &str| format!("self.{version}.matches('^v[0-9]+[.][0-9]{{1,4}}[.]')");
+    let (new, old) = (format!("self.{wanted}"), format!("oldSelf.{wanted}"));
+    let from = format!("({} ? self.{running} : {old})", has_path(running));
     Rule::new(format!(
-        "self.{wanted} == oldSelf.{wanted} || !({}) || !{} || !{} || {} <= {} + 1",
-        has_path(running),
-        known(wanted),
-        known(running),
-        minor(wanted),
-        minor(running),
+        "{new} == {old} || !{new}.matches('{RELEASE}') || !{from}.matches('{RELEASE}') || {}",
+        holds(&new, &from)
     ))
-    .message("the cluster does not run its last upgrade yet: wait for it, then upgrade to the next minor version")
     .field_path(format!(".{wanted}"))
+}
+
+/// One of the numbers of a release, as CEL.
+fn part(release: &str, index: usize) -> String {
+    format!("int({release}.split('.')[{index}])")
 }
 
 /// A reference that may be added later, but neither changed nor removed.

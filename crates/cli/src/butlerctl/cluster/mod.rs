@@ -1,0 +1,47 @@
+//! `butlerctl cluster`: everything about tenant clusters.
+
+mod change;
+mod create;
+mod destroy;
+mod kubeconfig;
+mod plan;
+mod show;
+mod wait;
+
+use clap::Subcommand;
+
+use super::{connection::Access, failure::Failure};
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// List clusters
+    #[command(visible_alias = "ls")]
+    List(show::List),
+    /// Show one cluster
+    Get(show::Get),
+    /// Make a cluster, from flags or from a file
+    Create(Box<create::Create>),
+    /// Change how many workers a cluster has
+    Scale(change::Scale),
+    /// Move a cluster to another Kubernetes release
+    Upgrade(change::Upgrade),
+    /// Show what a new cluster or a change would do, without doing it
+    Plan(plan::Plan),
+    /// Write the administrator's kubeconfig of a cluster
+    Kubeconfig(kubeconfig::Kubeconfig),
+    /// Remove a cluster and everything in it
+    Destroy(destroy::Destroy),
+}
+
+pub(crate) async fn run(command: Command, access: &Access) -> Result<(), Failure> {
+    match command {
+        Command::List(args) => show::list(&args, access).await,
+        Command::Get(args) => show::get(&args, access).await,
+        Command::Create(args) => create::run(&args, access).await,
+        Command::Scale(args) => change::scale(&args, access).await,
+        Command::Upgrade(args) => change::upgrade(&args, access).await,
+        Command::Plan(args) => plan::run(&args, access).await,
+        Command::Kubeconfig(args) => kubeconfig::run(&args, access).await,
+        Command::Destroy(args) => destroy::run(&args, access).await,
+    }
+}

@@ -1,0 +1,263 @@
+//! Waiting for a cluster, with everything that changes meanwhile: one moving line on a terminal, plain lines elsewhere.
+
+use std::{
+    io::IsTerminal as _,
+    pin::pin,
+    time::{Duration, Instant},
+};
+
+use butler_api::butler::{TenantCluster, tenant_cluster::TenantClusterStatus};
+use futures::StreamExt as _;
+use indicatif::{ProgressBar, ProgressStyle};
+use jiff::SignedDuration;
+use kube::{
+    Api,
+    runtime::{WatchStreamExt as _, watcher},
+};
+
+use super::failure::{Code, Failure};
+
+/// How long a command waits, as people write it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit(Duration);
+
+impl std::str::FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text.parse::<SignedDuration>().ok();
+        let positive = parsed.filter(SignedDuration::is_positive);
+        let limit = positive.map(|limit| Self(limit.unsigned_abs()));
+        limit.ok_or_else(|| "write a time such as 90s, 10m or 1h30m".to_owned())
+    }
+}
+
+impl std::fmt::Display for Limit {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let duration = SignedDuration::try_from(self.0).unwrap_or(SignedDuration::MAX);
+        write!(formatter, "{duration:#}")
+    }
+}
+
+/// How far a cluster is from what is waited for.
+pub(crate) enum Verdict {
+    /// It is true.
+    Done,
+    /// Not yet.
+    Waiting,
+    /// It will not become true by waiting.
+    Hopeless(Failure),
+}
+
+/// Waits until `judge` is content with the cluster; absence is a state like any other.
+pub(crate) async fn follow(
+    api: Api<TenantCluster>,
+    name: &str,
+    what: &str,
+    limit: Limit,
+    judge: impl Fn(Option<&TenantCluster>) -> Verdict,
+) -> Result<(), Failure> {
+    let display = Display::start(what);
+    let mut last: Option<TenantClusterStatus> = None;
+    let mut trouble = None;
+    let mut changes = pin!(watcher::watch_object(api, name).default_backoff());
+    let waited = tokio::time::timeout(limit.0, async {
+        while let Some(change) = changes.next().await {
+            match change {
+                Ok(cluster) => {
+                    trouble = None;
+                    let status = cluster.as_ref().and_then(|cluster| cluster.status.clone());
+                    if let Some(status) = status {
+                        for line in differences(last.as_ref(), &status) {
+                            display.tell(&line);
+                        }
+                        last = Some(status);
+                    }
+                    match judge(cluster.as_ref()) {
+                        Verdict::Done => return Ok(()),
+                        Verdict::Waiting => {}
+                        Verdict::Hopeless(failure) => return Err(failure),
+                    }
+                }
+                Err(error) => {
+                    let failure = watch_failure(what, error);
+                    if failure.code == Code::Denied {
+                        return Err(failure);
+                    }
+                    trouble = Some(failure.to_string());
+                }
+            }
+        }
+        Ok(())
+    })
+    .await;
+    display.end();
+    waited.unwrap_or_else(|_| Err(late(what, limit, last.as_ref(), trouble)))
+}
+
+fn watch_failure(what: &str, error: watcher::Error) -> Failure {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => Failure::answer(what, &error),
+        watcher::Error::WatchError(status) => Failure::answer(what, &kube::Error::Api(status)),
+        watcher::Error::NoResourceVersion => {
+            Failure::new(Code::Failed, format!("could not {what}: {error}"))
+        }
+    }
+}
+
+fn late(
+    what: &str,
+    limit: Limit,
+    last: Option<&TenantClusterStatus>,
+    trouble: Option<String>,
+) -> Failure {
+    let mut text = format!("gave up after {limit} to {what}");
+    if let Some(trouble) = trouble {
+        text.push_str(&format!(": {trouble}"));
+    } else if let Some(last) = last {
+        text.push_str(&format!("; it is {}", phase(last)));
+        let ready = last.conditions.iter().find(|held| held.type_ == "Ready");
+        if let Some(ready) = ready.filter(|ready| !ready.message.is_empty()) {
+            text.push_str(&format!(" ({})", ready.message));
+        }
+    } else {
+        text.push_str("; it has no status yet: is butler-controller running?");
+    }
+    text.push_str("; it goes on, `butlerctl cluster get` shows how far it is");
+    Failure::new(Code::TimedOut, text)
+}
+
+fn phase(status: &TenantClusterStatus) -> String {
+    let phase = status.phase.map(|phase| format!("{phase:?}"));
+    phase.unwrap_or_else(|| "new".to_owned())
+}
+
+/// What is worth a line: the phase, and every condition that says something new.
+fn differences(before: Option<&TenantClusterStatus>, now: &TenantClusterStatus) -> Vec<String> {
+    let mut lines = Vec::new();
+    if before.is_none_or(|before| before.phase != now.phase) {
+        lines.push(format!("phase {}", phase(now)));
+    }
+    for condition in &now.conditions {
+        let held = before.and_then(|before| {
+            let mut all = before.conditions.iter();
+            all.find(|held| held.type_ == condition.type_)
+        });
+        let same = held.is_some_and(|held| {
+            held.status == condition.status && held.message == condition.message
+        });
+        if !same {
+            lines.push(format!(
+                "{}={} {}",
+                condition.type_, condition.status, condition.message
+            ));
+        }
+    }
+    lines
+}
+
+/// Where progress is shown: standard error, so that a pipe carries answers only.
+struct Display {
+    started: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl Display {
+    fn start(what: &str) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let style = ProgressStyle::with_template("{spinner} {elapsed:>4} {wide_msg}");
+            let bar = ProgressBar::new_spinner();
+            bar.set_style(style.expect("the template is valid"));
+            bar.set_message(what.to_owned());
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
+        Self {
+            started: Instant::now(),
+            bar,
+        }
+    }
+
+    fn tell(&self, line: &str) {
+        let line = format!("{:>4}s {line}", self.started.elapsed().as_secs());
+        match &self.bar {
+            None => eprintln!("{line}"),
+            Some(bar) => {
+                bar.println(&line);
+                bar.set_message(line);
+            }
+        }
+    }
+
+    fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn status(status: &Value) -> TenantClusterStatus {
+        serde_json::from_value(status.clone()).unwrap()
+    }
+
+    fn condition(status: &str, message: &str) -> Value {
+        json!({"type": "WorkersReady", "status": status, "reason": "R", "message": message,
+               "lastTransitionTime": "2026-11-15T12:00:00Z"})
+    }
+
+    #[test]
+    fn a_line_is_written_for_a_phase_and_for_every_condition_that_says_something_new() {
+        let first =
+            status(&json!({"phase": "Provisioning", "conditions": [condition("False", "0 of 2")]}));
+        let second =
+            status(&json!({"phase": "Provisioning", "conditions": [condition("False", "1 of 2")]}));
+        let third = status(&json!({"phase": "Ready", "conditions": [condition("True", "2 of 2")]}));
+        assert_eq!(
+            differences(None, &first),
+            ["phase Provisioning", "WorkersReady=False 0 of 2"]
+        );
+        assert_eq!(
+            differences(Some(&first), &second),
+            ["WorkersReady=False 1 of 2"]
+        );
+        assert_eq!(
+            differences(Some(&second), &third),
+            ["phase Ready", "WorkersReady=True 2 of 2"]
+        );
+        assert!(differences(Some(&third), &third).is_empty());
+    }
+
+    #[test]
+    fn a_limit_is_read_as_people_write_it_and_nothing_else_is() {
+        for good in ["90s", "10m", "1h30m"] {
+            assert!(good.parse::<Limit>().is_ok(), "{good}");
+        }
+        for bad in ["", "10", "-5m", "0s", "soon"] {
+            assert!(bad.parse::<Limit>().is_err(), "{bad}");
+        }
+        assert_eq!("90s".parse::<Limit>().unwrap().to_string(), "1m 30s");
+    }
+
+    #[test]
+    fn who_gives_up_says_what_was_last_seen_and_that_it_goes_on() {
+        let last = status(&json!({"phase": "Provisioning"}));
+        let limit = "10m".parse().unwrap();
+        let failure = late("see a/b ready", limit, Some(&last), None);
+        assert_eq!(failure.code, Code::TimedOut);
+        let text = failure.to_string();
+        assert!(
+            text.contains("10m") && text.contains("Provisioning") && text.contains("goes on"),
+            "{text}"
+        );
+        let silent = late("see a/b ready", limit, None, None).to_string();
+        assert!(silent.contains("butler-controller"), "{silent}");
+    }
+}

@@ -1,0 +1,18 @@
+//! `butlerctl` as people use it: the real program against a real API server.
+
+#![allow(
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test fails where it stands"
+)]
+
+#[path = "../../../controller/tests/tenant_cluster/driver.rs"]
+#[allow(dead_code, reason = "the controller's own tests use the rest")]
+mod driver;
+mod errors;
+mod life;
+mod program;
+#[path = "../../../controller/tests/stage/mod.rs"]
+mod stage;
+mod tour;

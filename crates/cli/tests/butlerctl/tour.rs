@@ -1,0 +1,169 @@
+//! The life of a cluster by `butlerctl` alone, with the real controllers at work. What providers would say is said
+//! by a driver.
+
+use butler_api::butler::TenantCluster;
+use butler_testkit::{Options, Server};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use serde_json::Value;
+
+use crate::{
+    driver::Driver,
+    program::{Ran, bare, run},
+    stage,
+};
+
+const SURROUNDINGS: &str = "
+apiVersion: v1
+kind: Namespace
+metadata: {name: butler-system}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: team-a}
+---
+apiVersion: butler.butlerlabs.dev/v1alpha1
+kind: ProviderConfig
+metadata: {name: local, namespace: butler-system}
+spec: {provider: local}
+";
+
+async fn butlerctl(server: &Server, arguments: &[&str]) -> Ran {
+    let mut command = bare();
+    command
+        .env("KUBECONFIG", server.kubeconfig())
+        .env("BUTLER_NAMESPACE", "team-a")
+        .arg("cluster")
+        .args(arguments);
+    run(command).await
+}
+
+#[tokio::test]
+async fn a_cluster_is_made_planned_scaled_upgraded_and_removed() {
+    let server = stage::server(Options::default().with_controller_manager()).await;
+    server.apply_yaml(SURROUNDINGS).await;
+    let _controllers = stage::run(server.client_for(&stage::controller_user()));
+    let _driver = Driver::start(&server.client());
+
+    let create = [
+        "create",
+        "demo",
+        "--version",
+        "v1.34.4",
+        "-w",
+        "2",
+        "--provider",
+        "local",
+        "--wait",
+    ];
+    let made = butlerctl(&server, &create).await;
+    assert!(made.err.contains("phase Ready"), "{made:#?}");
+    made.good();
+
+    let still = butlerctl(&server, &["plan", "demo"]).await.good();
+    assert!(
+        still.starts_with("Nothing to do.\nUses 2 nodes, 8 CPU"),
+        "{still}"
+    );
+    let bigger = butlerctl(&server, &["plan", "demo", "--workers", "5"])
+        .await
+        .good();
+    assert!(
+        bigger.starts_with("~ MachineDeployment demo-workers\n") && bigger.contains("Uses 5 nodes"),
+        "{bigger}"
+    );
+    let newer = butlerctl(&server, &["plan", "demo", "--to", "v1.35.4"])
+        .await
+        .good();
+    let order = [
+        "~ StewardControlPlane demo",
+        "! pool workers replaces 2 nodes (version changed)",
+    ];
+    let places: Vec<Option<usize>> = order.iter().map(|line| newer.find(line)).collect();
+    assert!(
+        newer.starts_with("First:\n") && places.iter().all(Option::is_some) && places.is_sorted(),
+        "{newer}"
+    );
+    let jump = butlerctl(&server, &["plan", "demo", "--to", "v1.36.0"])
+        .await
+        .bad(6);
+    assert!(jump.contains("a release of v1.35 first"), "{jump}");
+
+    butlerctl(&server, &["scale", "demo", "--workers", "3", "--wait"])
+        .await
+        .good();
+    let list = butlerctl(&server, &["list"]).await.good();
+    assert!(list.contains("3/3"), "{list}");
+    butlerctl(&server, &["upgrade", "demo", "--to", "v1.35.4", "--wait"])
+        .await
+        .good();
+    let text = butlerctl(&server, &["get", "demo", "-o", "json"])
+        .await
+        .good();
+    let demo: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        demo["status"]["observedState"]["kubernetesVersion"],
+        "v1.35.4"
+    );
+
+    let gone = butlerctl(&server, &["destroy", "demo", "--yes"]).await;
+    assert!(gone.err.contains("phase Deleting"), "{gone:#?}");
+    assert_eq!(gone.good(), "TenantCluster team-a/demo is gone\n");
+    let clusters: Api<TenantCluster> = Api::namespaced(server.client(), "team-a");
+    assert!(clusters.get_opt("demo").await.unwrap().is_none());
+    let home = demo["status"]["tenantNamespace"].as_str().unwrap();
+    let namespaces: Api<Namespace> = Api::all(server.client());
+    assert!(namespaces.get_opt(home).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_plan_of_a_file_needs_no_cluster_and_says_what_it_assumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cluster.yaml");
+    let cluster = "
+apiVersion: butler.butlerlabs.dev/v1alpha1
+kind: TenantCluster
+metadata: {name: demo, namespace: team-a}
+spec:
+  kubernetesVersion: v1.35.4
+  workers: {replicas: 2}
+  workerPools: [{name: gpu, replicas: 1}]
+";
+    std::fs::write(&file, cluster).unwrap();
+    let plan = |more: &[&str]| {
+        let mut command = bare();
+        command
+            .args(["cluster", "plan", "--offline", "-f", file.to_str().unwrap()])
+            .args(more);
+        run(command)
+    };
+    let text = plan(&[]).await.good();
+    for line in [
+        "Assumed: machines come from the local provider",
+        "+ Namespace demo-00000000",
+        "+ StewardControlPlane demo",
+        "+ MachineDeployment demo-workers",
+        "+ MachineDeployment demo-gpu",
+        "Uses 3 nodes, 12 CPU",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+    let json: Value = serde_json::from_str(&plan(&["-w", "4", "-o", "json"]).await.good()).unwrap();
+    assert_eq!(json["uses"]["nodes"], 5);
+    assert!(
+        json["steps"][0]["changes"]["create"]
+            .as_array()
+            .unwrap()
+            .len()
+            > 3
+    );
+
+    let provider = folder.path().join("provider.yaml");
+    let vsphere = "apiVersion: butler.butlerlabs.dev/v1alpha1\nkind: ProviderConfig\nmetadata: {name: v}\nspec: {provider: vsphere}\n";
+    std::fs::write(&provider, vsphere).unwrap();
+    let faults = plan(&["-f", provider.to_str().unwrap()]).await.bad(6);
+    assert!(
+        faults.contains("cannot be carried out") && faults.contains("vsphere"),
+        "{faults}"
+    );
+}

@@ -1,0 +1,176 @@
+//! What would be done for a cluster, step by step, for people who want to know before they ask for it.
+//!
+//! The same reading and the same plan as the controller's, without a watch and without a write.
+
+use butler_api::{
+    butler::{ButlerConfig, ProviderConfig, TenantCluster, butler_config::ButlerConfigSpec},
+    names,
+};
+use butler_capi::{
+    Object, Observed, Plan, TenantSpec,
+    observe::{Addons, ClusterState, ControlPlaneState, Standing},
+    plan,
+};
+use butler_runtime::error::ApiError;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use super::{
+    carry_out::{Place, WAITED_FOR},
+    observe, observed,
+};
+
+/// Kinds that a cluster is made of and that a deletion does not wait for.
+const OTHERS: [(&str, &str); 3] = [
+    ("cluster.x-k8s.io/v1beta2", "MachineHealthCheck"),
+    (
+        "bootstrap.cluster.x-k8s.io/v1beta2",
+        "KubeadmConfigTemplate",
+    ),
+    ("v1", "Secret"),
+];
+
+/// More steps than any change takes: every pool may roll, one after the other, and be tidied up after.
+const MOST_STEPS: usize = 80;
+
+/// The platform's defaults.
+pub async fn platform(client: &Client) -> Result<ButlerConfigSpec, ApiError> {
+    let api: Api<ButlerConfig> = Api::all(client.clone());
+    let found = api.get_opt(names::BUTLER_CONFIG).await;
+    let found = found.map_err(ApiError::of("get", "ButlerConfig", names::BUTLER_CONFIG))?;
+    Ok(found.map_or_else(ButlerConfigSpec::default, |config| config.spec))
+}
+
+/// Where the machines of a cluster come from.
+pub async fn provider(
+    client: &Client,
+    raw: &TenantCluster,
+    platform: &ButlerConfigSpec,
+) -> Result<ProviderConfig, ApiError> {
+    let (namespace, name) = super::provider_of(raw, platform);
+    let api: Api<ProviderConfig> = Api::namespaced(client.clone(), &namespace);
+    let whole = format!("{namespace}/{name}");
+    api.get(&name)
+        .await
+        .map_err(ApiError::of("get", "ProviderConfig", &whole))
+}
+
+/// What stands of a cluster now.
+pub async fn look(
+    client: &Client,
+    raw: &TenantCluster,
+    spec: &TenantSpec,
+) -> Result<Observed, ApiError> {
+    let (name, uid) = (spec.identity.tenant_namespace(), &spec.identity.uid);
+    let place = Place {
+        client,
+        namespace: &name,
+    };
+    let api: Api<Namespace> = Api::all(client.clone());
+    let namespace = api.get_opt(&name).await;
+    let namespace = namespace.map_err(ApiError::of("get", "Namespace", &name))?;
+    let mut objects = place.infrastructure(spec.infrastructure.kinds()).await?;
+    for (version, kind) in WAITED_FOR.into_iter().chain(OTHERS) {
+        objects.extend(place.list(version, kind).await?);
+    }
+    let (machines, mut objects) = objects
+        .into_iter()
+        .partition::<Vec<Value>, _>(|object| observe::is_a(object, "Machine"));
+    objects.extend(
+        namespace
+            .iter()
+            .map(|namespace| observe::described(json!(namespace), "v1", "Namespace")),
+    );
+    objects.retain(|object| observe::is_of(object, uid));
+    Ok(observed(raw, uid, &objects, &machines, namespace.as_ref()))
+}
+
+/// The plans that follow on each other until nothing more happens by itself, if everything goes well.
+pub fn foresee(spec: &TenantSpec, mut observed: Observed, now: Timestamp) -> Vec<Plan> {
+    let mut steps = Vec::new();
+    while steps.len() < MOST_STEPS {
+        let next = plan(spec, &observed, now);
+        let rests = next.changes.is_empty();
+        if rests && !steps.is_empty() {
+            break;
+        }
+        come_true(spec, &mut observed, &next);
+        steps.push(next);
+        if rests {
+            break;
+        }
+    }
+    steps
+}
+
+/// Lets everything that is planned be there.
+fn come_true(spec: &TenantSpec, observed: &mut Observed, plan: &Plan) {
+    for object in &plan.objects {
+        observed.objects.insert(object.id(), Some(object.hash()));
+        match object {
+            Object::Namespace(_) => observed.namespace = Standing::Ours,
+            Object::Cluster(_) => {
+                observed.cluster = Some(ClusterState {
+                    infrastructure: true,
+                    ..ClusterState::default()
+                });
+            }
+            Object::ControlPlane(_) => serve(observed, &object.to_value()),
+            Object::MachineDeployment(_) => grow(observed, object.to_value()),
+            Object::Secret(_)
+            | Object::Infrastructure(_)
+            | Object::Bootstrap(_)
+            | Object::MachineHealthCheck(_) => {}
+        }
+    }
+    for id in &plan.changes.delete {
+        observed.objects.remove(id);
+        if id.kind == "MachineDeployment" {
+            observed
+                .pools
+                .retain(|pool, _| spec.identity.pool(pool) != id.name);
+        }
+    }
+    let pools = &observed.pools;
+    observed
+        .machines
+        .retain(|machine| pools.contains_key(&machine.pool));
+    for machine in &mut observed.machines {
+        machine.version = pools.get(&machine.pool).map(|pool| pool.target.version);
+    }
+    observed.phase = Some(plan.phase);
+    observed.addons = Addons::Installed;
+}
+
+fn serve(observed: &mut Observed, object: &Value) {
+    let Some(told) = observe::control_plane(object) else {
+        return;
+    };
+    let endpoint = observed.control_plane.take().and_then(|held| held.endpoint);
+    observed.control_plane = Some(ControlPlaneState {
+        running: Some(told.wanted),
+        initialized: true,
+        available: told.replicas > 0,
+        endpoint,
+        ..told
+    });
+}
+
+fn grow(observed: &mut Observed, mut object: Value) {
+    let replicas = object.pointer("/spec/replicas").and_then(Value::as_u64);
+    object["status"] = json!({});
+    let Some((name, mut pool)) = observe::pool(&object) else {
+        return;
+    };
+    // The autoscaler decides, and what it will decide is not known.
+    if replicas.is_none() {
+        pool.wanted = observed.pools.get(&name).map_or(0, |held| held.wanted);
+    }
+    pool.replicas = pool.wanted;
+    pool.up_to_date = pool.wanted;
+    pool.ready = pool.wanted;
+    pool.current = true;
+    observed.pools.insert(name, pool);
+}
