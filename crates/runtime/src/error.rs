@@ -133,10 +133,25 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     let mut next = error.source();
     while let Some(cause) = next {
         line.push_str(": ");
+        if let Some(status) = answer(cause) {
+            // The client prints everything there is about an answer, twice.
+            line.push_str(&status.message);
+            break;
+        }
         line.push_str(&cause.to_string());
         next = cause.source();
     }
     line
+}
+
+/// What the API server said, if that is what an error is about.
+fn answer<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Status> {
+    let boxed = error.downcast_ref::<Box<kube::Error>>();
+    let plain = boxed.map(|error| &**error).or_else(|| error.downcast_ref());
+    match plain {
+        Some(kube::Error::Api(status)) if !status.message.is_empty() => Some(status),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -157,6 +172,18 @@ mod tests {
         assert!(answer(429).category().is_transient());
         assert!(answer(503).category().is_transient());
         assert_eq!(answer(409).category(), Category::Conflict);
+    }
+
+    #[test]
+    fn the_chain_ends_with_what_the_server_said() {
+        let status = Status {
+            code: 403,
+            message: "pods is forbidden".to_owned(),
+            ..Status::default()
+        };
+        let error = ApiError::of("create", "Pod", "a/b")(kube::Error::Api(status.boxed()));
+        let said = r#"could not create Pod "a/b": pods is forbidden"#;
+        assert_eq!(chain(&error), said);
     }
 
     #[test]

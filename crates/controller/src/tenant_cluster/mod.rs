@@ -4,36 +4,37 @@
 //! the plan is carried out, and what was found is reported.
 
 mod carry_out;
+mod credentials;
 mod infrastructure;
 mod live;
 mod observe;
+mod on_demand;
 pub mod preview;
 mod report;
+mod sources;
 
 use std::sync::Arc;
 
 use butler_api::{
-    butler::{
-        ProviderConfig, TenantCluster, butler_config::ButlerConfigSpec, tenant_cluster::Phase,
-    },
+    butler::{TenantCluster, tenant_cluster::Phase},
     names,
 };
 use butler_capi::{
-    Observed, Plan, Raw, TenantSpec,
+    Observed, Plan, TenantSpec,
     observe::{Addons, Inputs, Standing as NamespaceStanding},
     plan,
     plan::Step,
-    validate,
 };
 use butler_runtime::{
     apply::Applier,
     clock::SharedClock,
     controller::{self, Bounds, Reconciler, Wake},
-    error::{ApiError, Category, Classify},
+    error::{ApiError, Category, Classify, chain},
     finalizers, status,
     watch::Feed,
 };
 use carry_out::{Place, Standing, WAITED_FOR, index};
+use credentials::Credentials;
 use futures::{Stream, StreamExt as _, future, stream};
 use infrastructure::Infrastructure;
 use jiff::Timestamp;
@@ -45,14 +46,13 @@ use kube::{
 };
 use live::Children;
 use serde_json::{Value, json};
+use sources::Sources;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Feeds, MANAGER, Surroundings, namespaces};
 
 /// Keeps a cluster until nothing of it is left.
 pub const FINALIZER: &str = "butler.butlerlabs.dev/tenantcluster";
-/// The provider of clusters that name none, where the platform names none either.
-const DEFAULT_PROVIDER: &str = "default";
 
 /// Runs until `shutdown` is cancelled. Nothing is decided before everything that clusters are made of is known.
 pub(crate) async fn run(
@@ -69,10 +69,12 @@ pub(crate) async fn run(
         ((), ()) = future::join(clusters.ready(), children.ready()) => {}
     }
     let (infrastructure, changes) = Infrastructure::new(client);
+    let (credentials, rotated) = Credentials::new(client);
     let changes = stream::select(children.changes(), changes);
-    let triggers = triggers(feeds, changes, &clusters);
+    let triggers = triggers(feeds, changes, rotated, &clusters);
     let reconciler = Controller {
         infrastructure,
+        credentials,
         feeds: Arc::clone(feeds),
         children,
         applier: Applier::new(client.clone(), MANAGER),
@@ -94,11 +96,16 @@ pub(crate) async fn run(
 }
 
 /// Clusters to look at because something they are made of or from changed.
-fn triggers<C: Stream<Item = String> + Send + 'static>(
+fn triggers<C, R>(
     feeds: &Feeds,
     of_children: C,
+    rotated: R,
     clusters: &Feed<TenantCluster>,
-) -> impl Stream<Item = ObjectRef<TenantCluster>> + Send + use<C> {
+) -> impl Stream<Item = ObjectRef<TenantCluster>> + Send + use<C, R>
+where
+    C: Stream<Item = String> + Send + 'static,
+    R: Stream<Item = String> + Send + 'static,
+{
     // The tenant namespace names its cluster; it goes last, and its going is a change of its own.
     let spaces = feeds.namespaces.store();
     let of_children = of_children.filter_map(move |namespace| {
@@ -109,12 +116,13 @@ fn triggers<C: Stream<Item = String> + Send + 'static>(
         .namespaces
         .subscribe()
         .filter_map(|change| future::ready(source(change.object())));
-    // A provider or the platform's defaults are behind every cluster.
+    // A provider, its credentials or the platform's defaults are behind every cluster.
     let store = clusters.store();
     let changes = stream::select(
         feeds.providers.subscribe().map(|_| ()),
         feeds.configs.subscribe().map(|_| ()),
     );
+    let changes = stream::select(changes, rotated.map(|_| ()));
     let of_all = changes.flat_map(move |()| {
         let all = store.state();
         stream::iter(
@@ -137,6 +145,7 @@ struct Controller {
     feeds: Arc<Feeds>,
     children: Arc<Children>,
     infrastructure: Infrastructure,
+    credentials: Credentials,
     applier: Applier,
     clock: SharedClock,
 }
@@ -168,16 +177,15 @@ impl Reconciler for Controller {
         if deleting && !held {
             return Ok(Wake::OnChange);
         }
-        let spec = match self.validate(&raw) {
-            Ok(spec) => spec,
+        let sources = match Sources::of(&self.feeds, &raw) {
+            Ok(sources) => sources,
             // Nothing was ever made of it.
             Err(_) if deleting && !self.has_namespace(&raw).await? => {
                 finalizers::remove(&self.applier.beside(&*raw), &*raw, FINALIZER).await?;
                 return Ok(Wake::OnChange);
             }
             Err((reason, message)) => {
-                let next = report::refused(&raw, reason, message, self.clock.now());
-                status::report(&self.applier, &*raw, raw.status.as_ref(), &next).await?;
+                self.refuse(&raw, reason, message).await?;
                 return Ok(Wake::OnChange);
             }
         };
@@ -185,20 +193,29 @@ impl Reconciler for Controller {
         if !held {
             finalizers::add(&self.applier.beside(&*raw), &*raw, FINALIZER).await?;
         }
+        let spec = &sources.spec;
         let namespace = spec.identity.tenant_namespace();
         let place = Place {
             applier: &self.applier,
             namespace: &namespace,
         };
         let now = self.clock.now();
-        let (observed, standing) = self.observe(&raw, &spec, &place).await?;
-        let plan = plan(&spec, &observed, now);
-        carry_out(&place, &plan, &standing).await?;
+        let (mut observed, standing) = self.observe(&raw, spec, &place).await?;
+        observed.inputs.credentials = self.credentials.of(&sources.provider).await;
+        let plan = plan(spec, &observed, now);
+        if let Err(error) = carry_out(&place, &plan, &standing).await {
+            // What passes by itself is not worth a word.
+            if !matches!(error.category(), Category::Conflict | Category::Unavailable) {
+                let reason = error.category().as_str();
+                self.refuse(&raw, reason, explained(&error)).await?;
+            }
+            return Err(error);
+        }
         if plan.deletion == Some(Step::Done) {
             finalizers::remove(&self.applier.beside(&*raw), &*raw, FINALIZER).await?;
             return Ok(Wake::OnChange);
         }
-        let next = report::status(&raw, &spec, &observed, &plan, now);
+        let next = report::status(&raw, spec, &observed, &plan, now);
         status::report(&self.applier, &*raw, raw.status.as_ref(), &next).await?;
         Ok(wake(&plan, now))
     }
@@ -221,39 +238,28 @@ fn wake(plan: &Plan, now: Timestamp) -> Wake {
     })
 }
 
-impl Controller {
-    /// The spec as values; else a word and a sentence about what is wrong.
-    fn validate(&self, raw: &TenantCluster) -> Result<TenantSpec, (&'static str, String)> {
-        let config = self.feeds.configs.get(None, names::BUTLER_CONFIG);
-        let platform = config.map_or_else(ButlerConfigSpec::default, |config| config.spec.clone());
-        let provider = match self.provider(raw, &platform) {
-            // Cluster API knows what it made and where; how more of it would be made is of no interest any more.
-            Err(_) if raw.metadata.deletion_timestamp.is_some() => Arc::new(no_provider()),
-            found => found?,
-        };
-        let raw = Raw {
-            cluster: raw,
-            provider: &provider,
-            platform: &platform,
-        };
-        validate(&raw).map_err(|invalid| ("Invalid", invalid.to_string()))
+/// What went wrong, and what can be done about it.
+fn explained(error: &Error) -> String {
+    let said = chain(error);
+    match error.category() {
+        Category::NotFound => {
+            format!("{said}; is the Cluster API provider installed that has this kind?")
+        }
+        _ => said,
     }
+}
 
-    fn provider(
+impl Controller {
+    /// Says that nothing can be done, and why.
+    async fn refuse(
         &self,
         raw: &TenantCluster,
-        platform: &ButlerConfigSpec,
-    ) -> Result<Arc<ProviderConfig>, (&'static str, String)> {
-        let (namespace, name) = provider_of(raw, platform);
-        self.feeds
-            .providers
-            .get(Some(&namespace), &name)
-            .ok_or_else(|| {
-                let message = format!(
-                    "there is no ProviderConfig {namespace}/{name}; make it, or name another in spec.providerConfigRef"
-                );
-                ("ProviderNotFound", message)
-            })
+        reason: &'static str,
+        message: String,
+    ) -> Result<(), Error> {
+        let next = report::refused(raw, reason, message, self.clock.now());
+        status::report(&self.applier, raw, raw.status.as_ref(), &next).await?;
+        Ok(())
     }
 
     /// Whether there is a tenant namespace, whatever the spec says.
@@ -314,19 +320,6 @@ impl Controller {
     }
 }
 
-/// Namespace and name of the provider that a cluster's machines come from.
-fn provider_of(raw: &TenantCluster, platform: &ButlerConfigSpec) -> (String, String) {
-    let asked = raw.spec.provider_config_ref.as_ref();
-    let default = platform.default_provider_config_ref.as_ref();
-    let name = asked.map(|asked| asked.name.as_str());
-    let name = name.or_else(|| default.map(|default| default.name.as_str()));
-    let namespace = asked.and_then(|asked| asked.namespace.as_deref());
-    (
-        namespace.unwrap_or(names::SYSTEM_NAMESPACE).to_owned(),
-        name.unwrap_or(DEFAULT_PROVIDER).to_owned(),
-    )
-}
-
 /// What is known of a cluster, from what stands of it.
 fn observed(
     raw: &TenantCluster,
@@ -355,12 +348,6 @@ fn observed(
     };
     observed.addons = addons(raw, &observed);
     observed
-}
-
-/// Stands in for a provider that is gone.
-fn no_provider() -> ProviderConfig {
-    let spec = serde_json::from_value(json!({"provider": "local"}));
-    ProviderConfig::new("none", spec.expect("a provider needs nothing but its kind"))
 }
 
 fn standing_of(namespace: Option<&Namespace>, uid: &str) -> NamespaceStanding {

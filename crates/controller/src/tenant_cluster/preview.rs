@@ -11,7 +11,7 @@ use butler_capi::{
     observe::{Addons, ClusterState, ControlPlaneState, Standing},
     plan,
 };
-use butler_runtime::error::ApiError;
+use butler_runtime::{apply::Applier, error::ApiError};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
@@ -21,6 +21,7 @@ use super::{
     carry_out::{Place, WAITED_FOR},
     observe, observed,
 };
+use crate::MANAGER;
 
 /// Kinds that a cluster is made of and that a deletion does not wait for.
 const OTHERS: [(&str, &str); 3] = [
@@ -49,7 +50,7 @@ pub async fn provider(
     raw: &TenantCluster,
     platform: &ButlerConfigSpec,
 ) -> Result<ProviderConfig, ApiError> {
-    let (namespace, name) = super::provider_of(raw, platform);
+    let (namespace, name) = super::sources::provider_of(raw, platform);
     let api: Api<ProviderConfig> = Api::namespaced(client.clone(), &namespace);
     let whole = format!("{namespace}/{name}");
     api.get(&name)
@@ -65,7 +66,7 @@ pub async fn look(
 ) -> Result<Observed, ApiError> {
     let (name, uid) = (spec.identity.tenant_namespace(), &spec.identity.uid);
     let place = Place {
-        client,
+        applier: &Applier::new(client.clone(), MANAGER),
         namespace: &name,
     };
     let api: Api<Namespace> = Api::all(client.clone());

@@ -10,6 +10,7 @@
 
 mod driver;
 mod faults;
+mod sources;
 #[path = "../stage/mod.rs"]
 mod stage;
 

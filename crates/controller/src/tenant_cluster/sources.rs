@@ -1,0 +1,90 @@
+//! What a cluster is made from: its spec, the platform's defaults and a provider that it may use.
+
+use std::sync::Arc;
+
+use butler_api::{
+    butler::{
+        ProviderConfig, TenantCluster, butler_config::ButlerConfigSpec, provider_config::ScopeType,
+    },
+    names,
+};
+use butler_capi::{Raw, TenantSpec, validate};
+use serde_json::json;
+
+use crate::Feeds;
+
+/// The provider of clusters that name none, where the platform names none either.
+const DEFAULT_PROVIDER: &str = "default";
+
+/// A cluster that can be made.
+pub(super) struct Sources {
+    pub(super) spec: TenantSpec,
+    pub(super) provider: Arc<ProviderConfig>,
+}
+
+/// A word and a sentence about what is wrong.
+pub(super) type Refusal = (&'static str, String);
+
+impl Sources {
+    pub(super) fn of(feeds: &Feeds, raw: &TenantCluster) -> Result<Self, Refusal> {
+        let config = feeds.configs.get(None, names::BUTLER_CONFIG);
+        let platform = config.map_or_else(ButlerConfigSpec::default, |config| config.spec.clone());
+        let provider = match provider(feeds, raw, &platform) {
+            // Cluster API knows what it made and where; how more of it would be made is of no interest any more.
+            Err(_) if raw.metadata.deletion_timestamp.is_some() => Arc::new(no_provider()),
+            found => found?,
+        };
+        let raw = Raw {
+            cluster: raw,
+            provider: &provider,
+            platform: &platform,
+        };
+        let spec = validate(&raw).map_err(|invalid| ("Invalid", invalid.to_string()))?;
+        Ok(Self { spec, provider })
+    }
+}
+
+fn provider(
+    feeds: &Feeds,
+    raw: &TenantCluster,
+    platform: &ButlerConfigSpec,
+) -> Result<Arc<ProviderConfig>, Refusal> {
+    let (namespace, name) = provider_of(raw, platform);
+    let found = feeds.providers.get(Some(&namespace), &name).ok_or_else(|| {
+        let message = format!(
+            "there is no ProviderConfig {namespace}/{name}; make it, or name another in spec.providerConfigRef"
+        );
+        ("ProviderNotFound", message)
+    })?;
+    let scope = &found.spec.scope;
+    let may_use = match scope.scope_type {
+        ScopeType::Platform => true,
+        ScopeType::Team => scope.team_ref.is_some() && scope.team_ref == raw.spec.team_ref,
+    };
+    if !may_use {
+        let message = format!(
+            "ProviderConfig {namespace}/{name} is for another team; name one that is for all teams or for this one in spec.providerConfigRef"
+        );
+        return Err(("ProviderDenied", message));
+    }
+    Ok(found)
+}
+
+/// Namespace and name of the provider that a cluster's machines come from.
+pub(super) fn provider_of(raw: &TenantCluster, platform: &ButlerConfigSpec) -> (String, String) {
+    let asked = raw.spec.provider_config_ref.as_ref();
+    let default = platform.default_provider_config_ref.as_ref();
+    let name = asked.map(|asked| asked.name.as_str());
+    let name = name.or_else(|| default.map(|default| default.name.as_str()));
+    let namespace = asked.and_then(|asked| asked.namespace.as_deref());
+    (
+        namespace.unwrap_or(names::SYSTEM_NAMESPACE).to_owned(),
+        name.unwrap_or(DEFAULT_PROVIDER).to_owned(),
+    )
+}
+
+/// Stands in for a provider that is gone.
+fn no_provider() -> ProviderConfig {
+    let spec = serde_json::from_value(json!({"provider": "local"}));
+    ProviderConfig::new("none", spec.expect("a provider needs nothing but its kind"))
+}
