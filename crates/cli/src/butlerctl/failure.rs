@@ -44,11 +44,8 @@ pub(crate) fn exit_codes() -> String {
             "a rule forbids it, or somebody else was faster; nothing was written",
         ),
     ];
-    let mut text = String::from("Exit codes:");
-    for (code, meaning) in codes {
-        text.push_str(&format!("\n  {code}  {meaning}"));
-    }
-    text
+    let lines = codes.map(|(code, meaning)| format!("\n  {code}  {meaning}"));
+    format!("Exit codes:{}", lines.concat())
 }
 
 impl From<Code> for ExitCode {

@@ -56,7 +56,7 @@ pub async fn run() -> ExitCode {
 
 async fn carry_out(cli: Cli) -> Result<(), Failure> {
     match cli.command {
-        Command::Cluster(command) => cluster::run(command, &cli.access).await,
+        Command::Cluster(command) => Box::pin(cluster::run(command, &cli.access)).await,
         Command::Version => output::line(&format!("{NAME} {}", env!("CARGO_PKG_VERSION"))),
         Command::Completion { shell } => {
             let mut script = Vec::new();

@@ -113,20 +113,22 @@ fn late(
     last: Option<&TenantClusterStatus>,
     trouble: Option<String>,
 ) -> Failure {
-    let mut text = format!("gave up after {limit} to {what}");
-    if let Some(trouble) = trouble {
-        text.push_str(&format!(": {trouble}"));
-    } else if let Some(last) = last {
-        text.push_str(&format!("; it is {}", phase(last)));
-        let ready = last.conditions.iter().find(|held| held.type_ == "Ready");
-        if let Some(ready) = ready.filter(|ready| !ready.message.is_empty()) {
-            text.push_str(&format!(" ({})", ready.message));
+    let detail = match (trouble, last) {
+        (Some(trouble), _) => trouble,
+        (None, None) => "it has no status yet, is butler-controller running?".to_owned(),
+        (None, Some(last)) => {
+            let ready = last.conditions.iter().find(|held| held.type_ == "Ready");
+            let said = ready.filter(|ready| !ready.message.is_empty());
+            let said = said.map_or_else(String::new, |ready| format!(" ({})", ready.message));
+            format!("it is {}{said}", phase(last))
         }
-    } else {
-        text.push_str("; it has no status yet: is butler-controller running?");
-    }
-    text.push_str("; it goes on, `butlerctl cluster get` shows how far it is");
-    Failure::new(Code::TimedOut, text)
+    };
+    Failure::new(
+        Code::TimedOut,
+        format!(
+            "gave up after {limit} to {what}: {detail}; it goes on, `butlerctl cluster get` shows how far it is"
+        ),
+    )
 }
 
 fn phase(status: &TenantClusterStatus) -> String {

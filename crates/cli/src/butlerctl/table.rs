@@ -10,27 +10,26 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
             *width = (*width).max(cell.chars().count());
         }
     }
-    let mut text = String::new();
     let headings = headings.iter().map(|it| (*it).to_owned()).collect();
-    for row in std::iter::once(&headings).chain(rows) {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            line.push_str(&format!("{cell:<width$}   "));
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths);
+        let cells: Vec<String> = cells
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
+        format!("{}\n", cells.join("   ").trim_end())
+    };
+    let lines: Vec<String> = std::iter::once(&headings).chain(rows).map(line).collect();
+    lines.concat()
 }
 
 /// A name and a value a line, values below each other.
 pub(crate) fn fields(fields: &[(&str, String)]) -> String {
     let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let mut text = String::new();
-    for (name, value) in fields {
-        text.push_str(&format!("{:<1$} {value}\n", format!("{name}:"), width + 1));
-    }
-    text
+    let line = |(name, value): &(&str, String)| {
+        let name = format!("{name}:");
+        format!("{name:<0$} {value}\n", width + 1)
+    };
+    fields.iter().map(line).collect::<Vec<_>>().concat()
 }
 
 /// How long ago something was, in the largest unit that says enough.

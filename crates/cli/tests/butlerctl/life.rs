@@ -188,7 +188,7 @@ async fn a_cluster_is_made_from_flags_and_followed_until_it_is_ready() {
             &desk.api(),
             "my-cluster",
             "it to be made",
-            Duration::from_secs(60),
+            Duration::from_mins(1),
             |_| true,
         )
         .await;

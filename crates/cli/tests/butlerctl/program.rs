@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 /// Longer than any command here takes.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// How a run ended.
 #[derive(Debug)]

@@ -119,7 +119,7 @@ fn come_true(spec: &TenantSpec, observed: &mut Observed, plan: &Plan) {
                 });
             }
             Object::ControlPlane(_) => serve(observed, &object.to_value()),
-            Object::MachineDeployment(_) => grow(observed, object.to_value()),
+            Object::MachineDeployment(_) => grow(observed, &object.to_value()),
             Object::Secret(_)
             | Object::Infrastructure(_)
             | Object::Bootstrap(_)
@@ -159,10 +159,9 @@ fn serve(observed: &mut Observed, object: &Value) {
     });
 }
 
-fn grow(observed: &mut Observed, mut object: Value) {
+fn grow(observed: &mut Observed, object: &Value) {
     let replicas = object.pointer("/spec/replicas").and_then(Value::as_u64);
-    object["status"] = json!({});
-    let Some((name, mut pool)) = observe::pool(&object) else {
+    let Some((name, mut pool)) = observe::pool(object) else {
         return;
     };
     // The autoscaler decides, and what it will decide is not known.

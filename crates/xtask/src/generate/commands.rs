@@ -39,7 +39,7 @@ fn below(text: &mut String, command: &Command) -> Result<()> {
         }
         let usage = command.clone().render_usage().to_string();
         let usage = usage.trim_start_matches("Usage: ").trim();
-        let name = command.get_bin_name().unwrap_or(command.get_name());
+        let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
         write!(text, "\n## {name}\n\n{}.\n\n    {usage}\n", about(command))?;
         let own: Vec<&Arg> = command.get_arguments().filter(|it| is_own(it)).collect();
         if !own.is_empty() {

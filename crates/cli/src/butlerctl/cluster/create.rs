@@ -23,7 +23,7 @@ pub(crate) struct Create {
     /// Name of the cluster; left out with --filename
     #[arg(required_unless_present = "filename", conflicts_with = "filename")]
     name: Option<String>,
-    /// File with one TenantCluster; - is standard input
+    /// File with one `TenantCluster`; - is standard input
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["spec"])]
     filename: Option<PathBuf>,
     #[command(flatten)]
@@ -63,7 +63,7 @@ pub(crate) struct Spec {
     /// One more pool of the same machines, such as gpu=2; may be repeated
     #[arg(long = "pool", value_name = "NAME=NUMBER", value_parser = pool)]
     pools: Vec<(String, u16)>,
-    /// ProviderConfig that machines come from [default: the platform's]
+    /// `ProviderConfig` that machines come from [default: the platform's]
     #[arg(short, long, value_name = "NAME")]
     provider: Option<String>,
     /// Team that the cluster belongs to
@@ -174,7 +174,7 @@ fn object(name: &str, flags: &Spec) -> Value {
     let reference = |name: &String| json!({ "name": name });
     spec.insert("kubernetesVersion".to_owned(), json!(flags.version));
     let machine = said([
-        ("cpu", flags.cpu.as_ref().map(amount)),
+        ("cpu", flags.cpu.as_deref().map(amount)),
         ("memory", flags.memory.as_ref().map(|it| json!(it))),
         ("diskSize", flags.disk.as_ref().map(|it| json!(it))),
         (
@@ -220,7 +220,7 @@ fn object(name: &str, flags: &Spec) -> Value {
                     "serviceCIDR",
                     flags.service_cidr.as_ref().map(|it| json!(it)),
                 ),
-                ("loadBalancerPool", flags.lb_pool.as_ref().map(addresses)),
+                ("loadBalancerPool", flags.lb_pool.as_deref().map(addresses)),
             ])),
         ),
         (
@@ -251,13 +251,13 @@ fn some(fields: Map<String, Value>) -> Option<Value> {
 }
 
 /// A whole number as a number, anything else as the API server judges it.
-fn amount(text: &String) -> Value {
+fn amount(text: &str) -> Value {
     text.parse::<u32>()
         .map_or_else(|_| json!(text), |number| json!(number))
 }
 
 /// `A-B` is a range, `A` is a range of one.
-fn addresses(text: &String) -> Value {
+fn addresses(text: &str) -> Value {
     let (start, end) = text.split_once('-').unwrap_or((text, text));
     json!({"start": start.trim(), "end": end.trim()})
 }

@@ -69,20 +69,19 @@ pub(crate) async fn run(args: &Kubeconfig, access: &Access) -> Result<(), Failur
 /// Namespace and name of the Secret.
 fn place(cluster: &TenantCluster, title: &str) -> Result<(String, String), Failure> {
     let status = cluster.status.clone().unwrap_or_default();
-    match (status.tenant_namespace, status.kubeconfig_secret_ref) {
-        (Some(namespace), Some(secret)) => Ok((namespace, secret.name)),
-        (_, _) => {
-            let phase = status
-                .phase
-                .map_or_else(|| "Pending".to_owned(), |phase| format!("{phase:?}"));
-            Err(Failure::new(
-                Code::NotFound,
-                format!(
-                    "{title} has no kubeconfig yet: its control plane has not come up (phase {phase}); `butlerctl cluster get` shows what it waits for"
-                ),
-            ))
-        }
+    if let (Some(namespace), Some(secret)) = (status.tenant_namespace, status.kubeconfig_secret_ref)
+    {
+        return Ok((namespace, secret.name));
     }
+    let phase = status
+        .phase
+        .map_or_else(|| "Pending".to_owned(), |phase| format!("{phase:?}"));
+    Err(Failure::new(
+        Code::NotFound,
+        format!(
+            "{title} has no kubeconfig yet: its control plane has not come up (phase {phase}); `butlerctl cluster get` shows what it waits for"
+        ),
+    ))
 }
 
 fn store(file: &Path, content: &[u8]) -> io::Result<()> {

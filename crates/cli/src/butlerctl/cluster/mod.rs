@@ -40,7 +40,7 @@ pub(crate) async fn run(command: Command, access: &Access) -> Result<(), Failure
         Command::Create(args) => create::run(&args, access).await,
         Command::Scale(args) => change::scale(&args, access).await,
         Command::Upgrade(args) => change::upgrade(&args, access).await,
-        Command::Plan(args) => plan::run(&args, access).await,
+        Command::Plan(args) => Box::pin(plan::run(&args, access)).await,
         Command::Kubeconfig(args) => kubeconfig::run(&args, access).await,
         Command::Destroy(args) => destroy::run(&args, access).await,
     }

@@ -37,7 +37,7 @@ pub(crate) struct Plan {
     /// Name of a cluster that is there; left out with --filename
     #[arg(required_unless_present = "filename", conflicts_with = "filename")]
     name: Option<String>,
-    /// File with the TenantCluster as it shall be, and with a ProviderConfig or ButlerConfig to use instead of the
+    /// File with the `TenantCluster` as it shall be, and with a `ProviderConfig` or `ButlerConfig` to use instead of the
     /// management cluster's; may be repeated, - is standard input
     #[arg(short, long, value_name = "FILE")]
     filename: Vec<PathBuf>,
@@ -84,9 +84,9 @@ pub(crate) async fn run(args: &Plan, access: &Access) -> Result<(), Failure> {
     let given = if args.offline {
         offline(&documents, access)?
     } else {
-        online(args, &documents, access).await?
+        Box::pin(online(args, &documents, access)).await?
     };
-    let forecast = forecast(args, given).await?;
+    let forecast = Box::pin(forecast(args, given)).await?;
     match args.output.syntax() {
         Some(syntax) => output::data(&forecast, syntax),
         None => output::bytes(text(&forecast).as_bytes()),
@@ -100,23 +100,19 @@ fn offline(documents: &[Document], access: &Access) -> Result<Given, Failure> {
     if cluster.metadata.namespace.is_none() {
         cluster.metadata.namespace = Some(access.namespace().unwrap_or("default").to_owned());
     }
-    let provider = match in_files::<ProviderConfig>(documents, "ProviderConfig")? {
-        Some(provider) => provider,
-        None => {
-            assumed.push(
-                "machines come from the local provider: no file has a ProviderConfig".to_owned(),
-            );
-            local()
-        }
+    let provider = if let Some(provider) = in_files(documents, "ProviderConfig")? {
+        provider
+    } else {
+        assumed
+            .push("machines come from the local provider: no file has a ProviderConfig".to_owned());
+        local()
     };
-    let platform = match in_files::<ButlerConfig>(documents, "ButlerConfig")? {
-        Some(config) => config.spec,
-        None => {
-            assumed.push(
-                "the platform has no defaults of its own: no file has a ButlerConfig".to_owned(),
-            );
-            ButlerConfigSpec::default()
-        }
+    let platform = if let Some(config) = in_files::<ButlerConfig>(documents, "ButlerConfig")? {
+        config.spec
+    } else {
+        assumed
+            .push("the platform has no defaults of its own: no file has a ButlerConfig".to_owned());
+        ButlerConfigSpec::default()
     };
     Ok(Given {
         cluster,
@@ -232,24 +228,20 @@ async fn forecast(args: &Plan, given: Given) -> Result<Forecast, Failure> {
 }
 
 fn text(forecast: &Forecast) -> String {
-    let mut text = String::new();
-    for assumed in &forecast.assumed {
-        text.push_str(&format!("Assumed: {assumed}.\n"));
-    }
+    let assumed = forecast.assumed.iter();
+    let mut parts: Vec<String> = assumed.map(|it| format!("Assumed: {it}.\n")).collect();
     let several = forecast.steps.len() > 1;
     for (index, step) in forecast.steps.iter().enumerate() {
         if several {
-            let gap = if text.is_empty() { "" } else { "\n" };
+            let gap = if parts.is_empty() { "" } else { "\n" };
             let when = if index == 0 { "First" } else { "Then" };
-            text.push_str(&format!("{gap}{when}:\n"));
+            parts.push(format!("{gap}{when}:\n"));
         }
-        text.push_str(&step.actions().to_string());
+        parts.push(step.actions().to_string());
     }
-    if several {
-        text.push('\n');
-    }
-    text.push_str(&format!("{}\n", forecast.uses));
-    text
+    let gap = if several { "\n" } else { "" };
+    parts.push(format!("{gap}{}\n", forecast.uses));
+    parts.concat()
 }
 
 /// An object of a kind that stands in the files.
