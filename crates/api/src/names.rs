@@ -28,6 +28,8 @@ pub const BUTLER_CONFIG: &str = "butler";
 pub const TEAM_FINALIZER: &str = "butler.butlerlabs.dev/team";
 /// UID of the object that something was made for: names can be reused, UIDs cannot.
 pub const OWNER_UID: &str = "butler.butlerlabs.dev/owner-uid";
+/// Ends a deletion of a TenantCluster without waiting for what cannot be reached. Whatever its value.
+pub const FORCE_DELETE: &str = "butler.butlerlabs.dev/force-delete";
 /// What an object is for, in words.
 pub const DESCRIPTION: &str = "butler.butlerlabs.dev/description";
 /// Keeps a NetworkPool while addresses of it are held.

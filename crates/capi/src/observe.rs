@@ -20,6 +20,8 @@ use crate::{
 pub struct Observed {
     /// Since when it is to be deleted.
     pub deletion: Option<Timestamp>,
+    /// Whether its user gave up waiting for what cannot be reached.
+    pub forced: bool,
     /// The phase that was last reported.
     pub phase: Option<Phase>,
     /// Whether its user asked to try again after it failed.

@@ -36,7 +36,7 @@ pub enum Step {
     ControlPlane,
     /// The namespace is removed.
     Namespace,
-    /// Addresses can be given back, and the cluster may go.
+    /// Addresses can be given back, and the cluster may go. What a forced deletion leaves is in `waits`.
     Done,
 }
 
@@ -97,6 +97,9 @@ fn step(
         let wait = "the cluster is protected: set spec.deletionProtection to false to go on";
         return (Step::Protected, Vec::new(), vec![wait.to_owned()]);
     }
+    if observed.forced {
+        return forced(spec, observed);
+    }
     if let Some(wait) = addons(observed, since, now) {
         return (Step::Addons, Vec::new(), vec![wait]);
     }
@@ -154,6 +157,37 @@ fn addons(observed: &Observed, since: Timestamp, now: Timestamp) -> Option<Strin
             Some("addons have to be removed first".to_owned())
         }
     }
+}
+
+/// Asks for everything to go and waits for nothing. What is left is named.
+fn forced(spec: &TenantSpec, observed: &Observed) -> (Step, Vec<ObjectId>, Vec<String>) {
+    let mut delete = Vec::new();
+    let cluster = observed.cluster.as_ref();
+    if cluster.is_some_and(|cluster| !cluster.ending) {
+        delete.push(build::cluster(spec).id());
+    }
+    let control_plane = observed.control_plane.as_ref();
+    if let Some(held) = control_plane.filter(|held| !held.ending) {
+        delete.push(build::control_plane(spec, held.wanted, 0).id());
+    }
+    if observed.namespace == Standing::Ours {
+        delete.push(build::namespace(spec).id());
+    }
+    if !delete.is_empty() {
+        let wait = "everything is asked to go, and nothing is waited for".to_owned();
+        return (Step::Namespace, delete, vec![wait]);
+    }
+    let mut left: Vec<String> = Vec::new();
+    if observed.namespace == Standing::Ending {
+        left.push(format!("namespace {}", spec.identity.tenant_namespace()));
+    }
+    let machines = observed.machines.iter();
+    left.extend(machines.map(|machine| match &machine.provider_id {
+        Some(id) => format!("machine {} ({id})", machine.name),
+        None => format!("machine {}", machine.name),
+    }));
+    left.extend(observed.objects.keys().map(ToString::to_string));
+    (Step::Done, delete, left)
 }
 
 fn machines(spec: &TenantSpec, observed: &Observed) -> (Step, Vec<ObjectId>, Vec<String>) {

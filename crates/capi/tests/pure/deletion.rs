@@ -140,3 +140,39 @@ fn a_deletion_that_takes_long_says_so_and_names_the_machine_that_holds_it() {
     assert!(plan.waits[0].contains("db/postgres-0"), "{plan}");
     assert!(plan.changes.delete.is_empty(), "it was already asked to go");
 }
+
+#[test]
+fn a_forced_deletion_asks_for_everything_once_waits_for_nothing_and_names_what_is_left() {
+    let spec = spec("local", &json!({}));
+    let mut world = doomed();
+    world.forced = true;
+    let asked = plan(&spec, &world, later(1));
+    let kinds = |plan: &butler_capi::Plan| -> Vec<String> {
+        let ids = plan.changes.delete.iter();
+        ids.map(|id| id.kind.clone()).collect()
+    };
+    assert_eq!(
+        kinds(&asked),
+        ["Cluster", "StewardControlPlane", "Namespace"]
+    );
+    assert_ne!(asked.deletion, Some(Step::Done));
+
+    world.cluster.as_mut().unwrap().ending = true;
+    world.control_plane.as_mut().unwrap().ending = true;
+    world.namespace = Standing::Ending;
+    let done = plan(&spec, &world, later(1));
+    assert_eq!(done.deletion, Some(Step::Done));
+    let left = done.waits.join(", ");
+    assert!(left.contains("namespace my-cluster-"), "{left}");
+    assert!(left.contains("machine "), "{left}");
+}
+
+#[test]
+fn a_protected_cluster_cannot_be_forced() {
+    let spec = spec("local", &json!({"deletionProtection": true}));
+    let mut world = doomed();
+    world.forced = true;
+    let plan = plan(&spec, &world, later(1));
+    assert_eq!(plan.deletion, Some(Step::Protected));
+    assert!(plan.changes.is_empty());
+}

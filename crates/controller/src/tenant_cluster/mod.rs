@@ -30,6 +30,7 @@ use butler_runtime::{
     clock::SharedClock,
     controller::{self, Bounds, Reconciler, Wake},
     error::{ApiError, Category, Classify, chain},
+    events::{Events, Note},
     finalizers, status,
     watch::Feed,
 };
@@ -78,6 +79,7 @@ pub(crate) async fn run(
         feeds: Arc::clone(feeds),
         children,
         applier: Applier::new(client.clone(), MANAGER),
+        events: Events::new(client.clone(), MANAGER, Arc::clone(&surroundings.clock)),
         clock: Arc::clone(&surroundings.clock),
     };
     let bounds = Bounds {
@@ -147,6 +149,7 @@ struct Controller {
     infrastructure: Infrastructure,
     credentials: Credentials,
     applier: Applier,
+    events: Events,
     clock: SharedClock,
 }
 
@@ -212,6 +215,7 @@ impl Reconciler for Controller {
             return Err(error);
         }
         if plan.deletion == Some(Step::Done) {
+            self.tell_left(&raw, &plan).await;
             finalizers::remove(&self.applier.beside(&*raw), &*raw, FINALIZER).await?;
             return Ok(Wake::OnChange);
         }
@@ -260,6 +264,20 @@ impl Controller {
         let next = report::refused(raw, reason, message, self.clock.now());
         status::report(&self.applier, raw, raw.status.as_ref(), &next).await?;
         Ok(())
+    }
+
+    /// Names what a forced deletion leaves: nobody will look for it.
+    async fn tell_left(&self, raw: &TenantCluster, plan: &Plan) {
+        if plan.waits.is_empty() {
+            return;
+        }
+        let note = Note {
+            warning: true,
+            reason: "DeletionForced",
+            action: "Delete",
+            message: format!("left behind: {}", plan.waits.join(", ")),
+        };
+        self.events.tell(raw, &note).await;
     }
 
     /// Whether there is a tenant namespace, whatever the spec says.
@@ -331,6 +349,7 @@ fn observed(
     let find = |kind: &str| objects.iter().find(|object| observe::is_a(object, kind));
     let mut observed = Observed {
         deletion: raw.metadata.deletion_timestamp.as_ref().map(|time| time.0),
+        forced: raw.annotations().contains_key(names::FORCE_DELETE),
         phase: raw.status.as_ref().and_then(|status| status.phase),
         retry: false,
         namespace: standing_of(namespace, uid),
