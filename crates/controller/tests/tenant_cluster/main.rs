@@ -9,6 +9,7 @@
 )]
 
 mod driver;
+mod ending;
 mod faults;
 mod sources;
 #[path = "../stage/mod.rs"]
