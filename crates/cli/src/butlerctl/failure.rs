@@ -100,6 +100,10 @@ impl Failure {
                     "this API server does not know Butler's kinds: point --kubeconfig or --context at the management cluster",
                 ),
                 404 => (Code::NotFound, ""),
+                409 if status.reason == "AlreadyExists" => (
+                    Code::Refused,
+                    "choose another name, or change the one that is there",
+                ),
                 409 => (Code::Refused, "look at it again, then repeat the command"),
                 400 | 422 => (Code::Refused, "nothing was written"),
                 429 | 500..=599 => (

@@ -215,7 +215,10 @@ async fn a_cluster_is_made_from_flags_and_followed_until_it_is_ready() {
         .cluster_command(&["create", "my-cluster", "--version", "v1.35.4"])
         .await
         .bad(6);
-    assert!(again.contains("already exists"), "{again}");
+    assert!(
+        again.contains("already exists") && again.contains("another name"),
+        "{again}"
+    );
 }
 
 #[tokio::test]

@@ -174,3 +174,94 @@ fn grow(observed: &mut Observed, object: &Value) {
     pool.current = true;
     observed.pools.insert(name, pool);
 }
+
+#[cfg(test)]
+mod tests {
+    use butler_capi::{Raw, validate};
+
+    use super::*;
+
+    fn spec(version: &str, pools: &Value) -> TenantSpec {
+        let cluster = json!({
+            "apiVersion": "butler.butlerlabs.dev/v1alpha1", "kind": "TenantCluster",
+            "metadata": {"name": "demo", "namespace": "team-a", "uid": "12345678-0000"},
+            "spec": {"kubernetesVersion": version, "workers": {"replicas": 2}, "workerPools": pools},
+        });
+        let raw = Raw {
+            cluster: &serde_json::from_value(cluster).unwrap(),
+            provider: &super::super::no_provider(),
+            platform: &ButlerConfigSpec::default(),
+        };
+        validate(&raw).unwrap()
+    }
+
+    fn now() -> Timestamp {
+        Timestamp::from_second(1_800_000_000).unwrap()
+    }
+
+    /// A cluster that has become what was asked for.
+    fn standing(spec: &TenantSpec) -> Observed {
+        let mut observed = Observed::default();
+        for step in foresee(spec, Observed::default(), now()) {
+            come_true(spec, &mut observed, &step);
+        }
+        observed
+    }
+
+    #[test]
+    fn a_new_cluster_is_foreseen_down_to_its_last_pool_and_then_rests() {
+        let spec = spec("v1.35.4", &json!([{"name": "gpu", "replicas": 1}]));
+        let steps = foresee(&spec, Observed::default(), now());
+        let made: Vec<String> = steps
+            .iter()
+            .flat_map(|step| step.changes.create.iter().map(ToString::to_string))
+            .collect();
+        for object in [
+            "StewardControlPlane demo",
+            "MachineDeployment demo-workers",
+            "MachineDeployment demo-gpu",
+        ] {
+            assert!(made.contains(&object.to_owned()), "{object}: {made:?}");
+        }
+        let rest = foresee(&spec, standing(&spec), now());
+        assert_eq!(rest.len(), 1);
+        assert!(rest[0].changes.is_empty(), "{}", rest[0]);
+    }
+
+    #[test]
+    fn an_upgrade_is_foreseen_with_every_pool_that_rolls_one_after_the_other() {
+        let pools = json!([{"name": "gpu", "replicas": 1}]);
+        let before = standing(&spec("v1.34.4", &pools));
+        let steps = foresee(&spec("v1.35.4", &pools), before, now());
+        let rolls: Vec<(usize, &str, u32)> = steps
+            .iter()
+            .enumerate()
+            .flat_map(|(step, plan)| {
+                plan.rolls
+                    .iter()
+                    .map(move |roll| (step, roll.pool.as_str(), roll.nodes))
+            })
+            .collect();
+        assert_eq!(rolls, [(1, "workers", 2), (2, "gpu", 1)]);
+    }
+
+    #[test]
+    fn a_pool_that_goes_is_told_from_one_whose_name_ends_alike() {
+        let pools = json!([{"name": "gpu", "replicas": 1}, {"name": "big-gpu", "replicas": 1}]);
+        let before = standing(&spec("v1.35.4", &pools));
+        let left = spec("v1.35.4", &json!([{"name": "big-gpu", "replicas": 1}]));
+        let steps = foresee(&left, before, now());
+        assert_eq!(steps.len(), 1, "one step, and then it rests");
+        let gone: Vec<String> = steps[0]
+            .changes
+            .delete
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert!(
+            gone.contains(&"MachineDeployment demo-gpu".to_owned()),
+            "{gone:?}"
+        );
+        assert!(!gone.iter().any(|it| it.contains("big-gpu")), "{gone:?}");
+    }
+}
