@@ -2,7 +2,10 @@
 
 use butler_testkit::{PATIENCE, wait_for, wait_until_gone};
 use k8s_openapi::api::events::v1::Event;
-use kube::{Api, api::DeleteParams};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams},
+};
 use serde_json::json;
 
 use crate::{
@@ -42,7 +45,7 @@ async fn a_machine_that_never_goes_keeps_a_cluster_until_its_user_gives_up_and_i
     wait_until_gone(&clusters, "demo").await;
 
     let events: Api<Event> = Api::namespaced(server.client(), "team-f");
-    let events = events.list(&Default::default()).await.unwrap();
+    let events = events.list(&ListParams::default()).await.unwrap();
     let told = events
         .iter()
         .find(|event| event.reason.as_deref() == Some("DeletionForced"))
