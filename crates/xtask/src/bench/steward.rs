@@ -38,7 +38,7 @@ const TENANTS: usize = 1_000;
 /// Tenants whose objects are written again by a bare loop, for comparison.
 const FLOOR: usize = 100;
 const STEWARD: [&str; 2] = ["steward", "--outside"];
-const QUIET: Duration = Duration::from_secs(5);
+const QUIET: Duration = Duration::from_mins(10);
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// What is measured.
