@@ -194,8 +194,8 @@ metadata: {name: bench, namespace: default}
 spec: {kubernetesVersion: v1.35.4, workers: {replicas: 1}}
 ";
 
-/// Milliseconds for each of a thousand claims, from the start of the controllers to the last grant; with the finalizer
-/// that Butler's own claims are made with, or without.
+/// Milliseconds for each of a thousand claims that wait when the controllers start, from the first grant to the last;
+/// with the finalizer that Butler's own claims are made with, or without.
 #[expect(clippy::cast_precision_loss, reason = "a thousand")]
 async fn grants(finalizer: bool) -> Result<f64> {
     let server = Server::start(Options::default()).await?;
@@ -216,7 +216,7 @@ async fn grants(finalizer: bool) -> Result<f64> {
     let stop = CancellationToken::new();
     let started = Instant::now();
     let _controllers = controllers(&server, &stop);
-    let mut granted = HashSet::new();
+    let (mut granted, mut first) = (HashSet::new(), None);
     let all_served = async {
         let mut changes = pin!(feed.present());
         while granted.len() < CLAIMS
@@ -224,12 +224,14 @@ async fn grants(finalizer: bool) -> Result<f64> {
         {
             let status = claim.status.as_ref();
             if status.is_some_and(|status| status.phase == Some(AllocationPhase::Allocated)) {
+                first.get_or_insert_with(|| started.elapsed());
                 granted.insert(claim.name_any());
             }
         }
     };
     let in_time = timeout(Duration::from_mins(2), all_served).await.is_ok();
-    let elapsed = started.elapsed();
+    let first = first.unwrap_or_default();
+    let elapsed = started.elapsed().saturating_sub(first);
     if !in_time {
         bail!(
             "{} of {CLAIMS} claims were served in two minutes",
@@ -246,7 +248,7 @@ async fn grants(finalizer: bool) -> Result<f64> {
     }
     let each = elapsed.as_secs_f64() * 1e3 / CLAIMS as f64;
     println!(
-        "{CLAIMS} claims, finalizer set by their maker: {finalizer}: {:.0} grants a second",
+        "{CLAIMS} claims, finalizer set by their maker: {finalizer}: {:.0} grants a second, the first after {first:.1?}",
         1e3 / each
     );
     Ok(each)
