@@ -6,7 +6,9 @@ use rust_embed::RustEmbed;
 
 use crate::{
     command,
+    controllers::Controllers,
     error::{Error, succeeded},
+    node::Node,
     platform::Platform,
     settings::write,
 };
@@ -21,13 +23,34 @@ const NAMESPACE: &str = "butler-system";
 
 impl Platform {
     /// Packs the chart, puts it into the registry and installs it from there.
-    pub(crate) fn butler(&self) -> Result<((), String), Error> {
+    pub(crate) async fn butler(
+        &self,
+        node: &Node,
+        controllers: Controllers,
+    ) -> Result<((), String), Error> {
         let Some((_, tag)) = self.own() else {
             return Ok((
                 (),
                 "left out: no butler beside butleradm; build it with `cargo build`".to_owned(),
             ));
         };
+        let (pods, place) = match controllers {
+            Controllers::Pods => ("1", "pods"),
+            Controllers::Processes => ("0", "controllers on the host"),
+        };
+        if controllers == Controllers::Pods {
+            self.withdraw_controllers().await?;
+        }
+        self.install_chart(tag, pods)?;
+        if controllers == Controllers::Processes {
+            self.run_controllers(node).await?;
+        }
+        let version = env!("CARGO_PKG_VERSION");
+        Ok(((), format!("{RELEASE} {version}, image {tag}, {place}")))
+    }
+
+    /// The chart, with so many pods of each controller.
+    fn install_chart(&self, tag: &str, pods: &str) -> Result<(), Error> {
         let work = self.paths.run.join("chart");
         let source = work.join("butler");
         // Files that are no longer part of the chart must not stay.
@@ -75,12 +98,14 @@ impl Platform {
             &image,
             "--set",
             "localProvider.enabled=true",
+            "--set",
+            &format!("controller.replicas={pods},steward.replicas={pods}"),
             "--wait",
             "--timeout",
             "3m",
         ])?;
         let _ = fs::remove_dir_all(&work);
-        Ok(((), format!("{RELEASE} {version}, image {tag}")))
+        Ok(())
     }
 
     fn helm(&self, arguments: &[&str]) -> Result<String, Error> {

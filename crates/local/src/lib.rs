@@ -9,6 +9,7 @@ mod cgroup;
 mod chart;
 mod cluster_api;
 mod command;
+mod controllers;
 mod error;
 mod kubeadm;
 pub mod ledger;
@@ -25,6 +26,7 @@ mod status;
 mod store;
 mod wait;
 
+pub use controllers::Controllers;
 pub use error::Error;
 pub use platform::Platform;
 pub use progress::Progress;

@@ -14,6 +14,7 @@ use rustix::fs::FlockOperation;
 
 use crate::{
     agent, cgroup,
+    controllers::Controllers,
     error::{Error, succeeded},
     preflight,
     progress::Progress,
@@ -52,7 +53,11 @@ impl Platform {
     }
 
     /// Makes everything that is not there yet. It can be killed at any time and run again.
-    pub async fn up(&self, installing: &dyn Installing) -> Result<(), Error> {
+    pub async fn up(
+        &self,
+        controllers: Controllers,
+        installing: &dyn Installing,
+    ) -> Result<(), Error> {
         let mut progress = Progress::default();
         let lock = self.lock()?;
         progress
@@ -81,7 +86,7 @@ impl Platform {
             .phase("Cluster API", async { self.cluster_api() })
             .await?;
         progress
-            .phase("Butler and Steward", async { self.butler() })
+            .phase("Butler and Steward", self.butler(&node, controllers))
             .await?;
         if self.own.is_some() {
             self.admit_provider(&node)?;
@@ -147,21 +152,26 @@ impl Platform {
         }
     }
 
-    /// The file with what a part has said.
-    pub fn log_of(&self, part: &str) -> Result<PathBuf, Error> {
+    /// What a part has said.
+    pub fn log_of(&self, part: &str) -> Result<String, Error> {
+        if let Some(log) = self.controller_log(part) {
+            return log;
+        }
         let machine = self.paths.machine(MANAGEMENT);
-        Ok(match part {
+        let path = match part {
             agent::AGENT | "registry" | "resolver" => self.paths.log(part),
             "containerd" | "kubelet" => machine.join(format!("root/var/log/{part}.log")),
             "console" => machine.join("console.log"),
             other => {
                 return Err(Error::Command {
                     what: format!("show the log of {other:?}"),
-                    said: "there are: agent, registry, resolver, containerd, kubelet, console"
+                    said: "there are: agent, registry, resolver, containerd, kubelet, console, \
+                           butler-controller, steward"
                         .to_owned(),
                 });
             }
-        })
+        };
+        fs::read_to_string(&path).map_err(Error::on(format!("read {}", path.display())))
     }
 
     /// One command at a time.
@@ -253,13 +263,12 @@ impl Platform {
         Registry::new(&self.settings.registry(), None).map_err(Error::on("use the registry"))
     }
 
-    async fn start_agent(&self) -> Result<((), String), Error> {
+    pub(crate) async fn start_agent(&self) -> Result<((), String), Error> {
         // Here and not only by the agent: before its routes are there nobody may ask for an address of it.
         self.make_network()?;
-        if self
-            .keep_program()
-            .map_err(Error::on("copy this program"))?
-        {
+        // One that is built anew or removed must not take theirs away.
+        let news = copy_program(&self.program, &self.paths.program());
+        if news.map_err(Error::on("copy this program"))? {
             agent::end(&self.paths).await?;
         }
         agent::start(&self.paths, &self.paths.program()).map_err(Error::on("start the agent"))?;
@@ -273,21 +282,6 @@ impl Platform {
         })
         .await?;
         Ok(((), self.settings.registry()))
-    }
-
-    /// Copies this program to where the agent and machines have it: one that is built anew or removed must not take
-    /// theirs away. True when it was another one until now.
-    fn keep_program(&self) -> io::Result<bool> {
-        let (target, note) = (self.paths.program(), self.paths.state.join("program"));
-        let tag = tag(&self.program)?;
-        if target.exists() && fs::read_to_string(&note).is_ok_and(|held| held == tag) {
-            return Ok(false);
-        }
-        let draft = target.with_extension("new");
-        fs::copy(&self.program, &draft)?;
-        fs::rename(&draft, &target)?;
-        write(&note, &tag)?;
-        Ok(true)
     }
 
     /// Makes the network unless there is one: the agent knows more of it than we do.
@@ -372,6 +366,20 @@ fn own_binary(program: &Path) -> Option<(PathBuf, String)> {
     let path = program.parent()?.join("butler");
     let tag = tag(&path).ok()?;
     Some((path, tag))
+}
+
+/// Copies a program to where it is run. True when another one was there until now, or none.
+pub(crate) fn copy_program(program: &Path, target: &Path) -> io::Result<bool> {
+    let note = target.with_extension("tag");
+    let tag = tag(program)?;
+    if target.exists() && fs::read_to_string(&note).is_ok_and(|held| held == tag) {
+        return Ok(false);
+    }
+    let draft = target.with_extension("new");
+    fs::copy(program, &draft)?;
+    fs::rename(&draft, target)?;
+    write(&note, &tag)?;
+    Ok(true)
 }
 
 /// Tells one build of a program from another.
