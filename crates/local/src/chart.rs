@@ -6,9 +6,8 @@ use rust_embed::RustEmbed;
 
 use crate::{
     command,
-    controllers::Controllers,
+    controllers::{Controllers, PARTS},
     error::{Error, succeeded},
-    node::Node,
     platform::Platform,
     settings::write,
 };
@@ -22,34 +21,31 @@ const RELEASE: &str = "butler";
 const NAMESPACE: &str = "butler-system";
 
 impl Platform {
-    /// Packs the chart, puts it into the registry and installs it from there.
-    pub(crate) async fn butler(
-        &self,
-        node: &Node,
-        controllers: Controllers,
-    ) -> Result<((), String), Error> {
+    /// Installs the chart and what depends on it, and waits for controllers in pods.
+    pub(crate) fn butler(&self, controllers: Controllers) -> Result<String, Error> {
         let Some((_, tag)) = self.own() else {
-            return Ok((
-                (),
+            return Ok(
                 "left out: no butler beside butleradm; build it with `cargo build`".to_owned(),
-            ));
+            );
         };
         let (pods, place) = match controllers {
             Controllers::Pods => ("1", "pods"),
             Controllers::Processes => ("0", "controllers on the host"),
         };
-        if controllers == Controllers::Pods {
-            self.withdraw_controllers().await?;
-        }
         self.install_chart(tag, pods)?;
-        if controllers == Controllers::Processes {
-            self.run_controllers(node).await?;
+        // Its image is pulled while ours starts.
+        self.make_store()?;
+        self.make_pools()?;
+        for part in &PARTS {
+            let deployment = format!("deployment/{}", part.name);
+            let wait = ["rollout", "status", "-n", part.namespace, &deployment];
+            self.kubectl(&[&wait[..], &["--timeout=180s"]].concat(), None)?;
         }
         let version = env!("CARGO_PKG_VERSION");
-        Ok(((), format!("{RELEASE} {version}, image {tag}, {place}")))
+        Ok(format!("{RELEASE} {version}, image {tag}, {place}"))
     }
 
-    /// The chart, with so many pods of each controller.
+    /// Packs the chart, puts it into the registry and installs it from there, with so many pods of each controller.
     fn install_chart(&self, tag: &str, pods: &str) -> Result<(), Error> {
         let work = self.paths.run.join("chart");
         let source = work.join("butler");
@@ -100,9 +96,6 @@ impl Platform {
             "localProvider.enabled=true",
             "--set",
             &format!("controller.replicas={pods},steward.replicas={pods}"),
-            "--wait",
-            "--timeout",
-            "3m",
         ])?;
         let _ = fs::remove_dir_all(&work);
         Ok(())

@@ -118,7 +118,7 @@ impl Platform {
     }
 
     /// Runs controllers on the host, as the accounts of their pods, and waits until they can work.
-    pub(crate) async fn run_controllers(&self, node: &Node) -> Result<(), Error> {
+    pub(crate) async fn run_controllers(&self, node: &Node) -> Result<((), String), Error> {
         let Some((binary, _)) = self.own() else {
             return Err(Error::Command {
                 what: "run controllers on the host".to_owned(),
@@ -143,7 +143,8 @@ impl Platform {
             let what = format!("{} on the host (log: {})", part.name, log.display());
             until(&what, PATIENCE, async || part.is_ready().await).await?;
         }
-        Ok(())
+        let names = PARTS.map(|part| part.name);
+        Ok(((), format!("{} on the host", names.join(", "))))
     }
 
     /// How each of them is.

@@ -18,6 +18,7 @@ pub mod machines;
 mod management;
 mod node;
 mod platform;
+mod pools;
 pub mod preflight;
 mod progress;
 mod sample;

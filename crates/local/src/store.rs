@@ -18,8 +18,8 @@ const SECRET: &str = "tenant-etcd-certificates";
 const ADMINISTRATOR: &str = "root";
 
 impl Platform {
-    /// Makes the store and says to Steward that it is there.
-    pub(crate) fn tenant_store(&self) -> Result<((), String), Error> {
+    /// Makes the store, without waiting for it.
+    pub(crate) fn make_store(&self) -> Result<(), Error> {
         let name = [
             "get",
             "secret",
@@ -38,7 +38,12 @@ impl Platform {
             objects.insert(0, secret);
         }
         let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
-        self.apply(&list.to_string())?;
+        self.apply(&list.to_string())
+    }
+
+    /// Waits for the store and says to Steward that it is there.
+    pub(crate) fn tenant_store(&self) -> Result<((), String), Error> {
+        let address = self.settings.tenant_store();
         let set = format!("statefulset/{NAME}");
         self.kubectl(
             &["rollout", "status", "-n", NAMESPACE, &set, "--timeout=120s"],

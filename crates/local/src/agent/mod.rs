@@ -4,6 +4,7 @@
 
 pub mod addresses;
 mod book;
+mod claims;
 mod cluster;
 mod controllers;
 mod follow;

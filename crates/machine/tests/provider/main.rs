@@ -7,6 +7,7 @@
     reason = "a test fails where it stands"
 )]
 
+mod addresses;
 mod contract;
 mod faults;
 mod stage;

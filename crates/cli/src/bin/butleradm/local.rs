@@ -1,6 +1,9 @@
 //! The commands about the platform of this machine.
 
-use std::process::ExitCode;
+use std::{
+    io::{Write as _, stdout},
+    process::ExitCode,
+};
 
 use butler_local::{
     Controllers, Error, Platform,
@@ -120,12 +123,17 @@ pub(crate) async fn up(args: &Up) -> Result {
 
 pub(crate) async fn status() -> Result {
     let status = existing()?.status().await?;
-    println!("{status}");
+    print(&format!("{status}\n"));
     Ok(if status.is_well() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Whoever has read enough may hang up.
+fn print(text: &str) {
+    let _ = stdout().write_all(text.as_bytes());
 }
 
 pub(crate) async fn down() -> Result {
@@ -139,7 +147,7 @@ pub(crate) async fn reset() -> Result {
 }
 
 pub(crate) fn logs(args: &Logs) -> Result {
-    print!("{}", existing()?.log_of(&args.part)?);
+    print(&existing()?.log_of(&args.part)?);
     Ok(ExitCode::SUCCESS)
 }
 
