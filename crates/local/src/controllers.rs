@@ -18,7 +18,8 @@ use crate::{
     agent,
     error::Error,
     node::Node,
-    platform::{Platform, copy_program},
+    platform::Platform,
+    program::copy_program,
     settings::{Paths, write_private},
     wait::until,
 };

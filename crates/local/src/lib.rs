@@ -20,6 +20,7 @@ mod node;
 mod platform;
 mod pools;
 pub mod preflight;
+mod program;
 mod progress;
 mod sample;
 pub mod settings;

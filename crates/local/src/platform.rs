@@ -1,11 +1,6 @@
 //! Bringing the platform up and taking it down: phases, each of which can be run again.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
-};
+use std::{fs, io, path::PathBuf, process::Command, time::Duration};
 
 use butler_fabric::Fabric;
 use butler_images::{Layout as Images, Registry, catalog, mirror};
@@ -17,8 +12,9 @@ use crate::{
     controllers::Controllers,
     error::{Error, succeeded},
     preflight,
+    program::{copy_program, own_binary},
     progress::Progress,
-    settings::{MANAGEMENT, Paths, Settings, write},
+    settings::{MANAGEMENT, Paths, Settings},
     wait::until,
 };
 
@@ -365,36 +361,6 @@ impl Platform {
         }
         Ok(((), format!("{ended}")))
     }
-}
-
-/// `butler` beside this program. Its tag changes with it, so that nodes never run an older one of the same name.
-fn own_binary(program: &Path) -> Option<(PathBuf, String)> {
-    let path = program.parent()?.join("butler");
-    let tag = tag(&path).ok()?;
-    Some((path, tag))
-}
-
-/// Copies a program to where it is run. True when another one was there until now, or none.
-pub(crate) fn copy_program(program: &Path, target: &Path) -> io::Result<bool> {
-    let note = target.with_extension("tag");
-    let tag = tag(program)?;
-    if target.exists() && fs::read_to_string(&note).is_ok_and(|held| held == tag) {
-        return Ok(false);
-    }
-    let draft = target.with_extension("new");
-    fs::copy(program, &draft)?;
-    fs::rename(&draft, target)?;
-    write(&note, &tag)?;
-    Ok(true)
-}
-
-/// Tells one build of a program from another.
-fn tag(program: &Path) -> io::Result<String> {
-    use std::os::unix::fs::MetadataExt as _;
-    let metadata = fs::metadata(program)?;
-    let version = env!("CARGO_PKG_VERSION");
-    let (changed, size) = (metadata.mtime(), metadata.len());
-    Ok(format!("{version}-{changed:x}-{size:x}"))
 }
 
 /// An error with its causes, in one line.

@@ -1,6 +1,7 @@
 //! `LocalMachine`: one machine, from the moment its Machine has bootstrap data until it is deleted.
 
 mod address;
+mod identity;
 mod plan;
 mod report;
 
@@ -16,6 +17,7 @@ use butler_runtime::{
     finalizers, status,
 };
 use futures::{Stream, StreamExt, future, stream, stream::BoxStream};
+use identity::{id, instance, provider_id};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{
     Api, Client, ResourceExt,
@@ -374,22 +376,6 @@ impl Reconciler for Controller {
         self.report(&raw, &findings).await?;
         result
     }
-}
-
-/// The host knows a machine by the UID of its object: names come back, this does not.
-fn id(raw: &LocalMachine) -> MachineId {
-    let uid = raw.uid().unwrap_or_default();
-    uid.parse()
-        .expect("the API server gives every object a UID of digits, letters and dashes")
-}
-
-/// `namespace/name`.
-fn instance(raw: &LocalMachine) -> String {
-    format!("{}/{}", raw.namespace().unwrap_or_default(), raw.name_any())
-}
-
-fn provider_id(raw: &LocalMachine) -> String {
-    format!("local://{}", instance(raw))
 }
 
 fn on_host(action: &'static str, raw: &LocalMachine) -> impl FnOnce(Trouble) -> Error {
