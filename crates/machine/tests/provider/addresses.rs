@@ -60,7 +60,7 @@ async fn a_machine_waits_for_the_address_that_its_pool_gives_and_keeps_it() {
     assert!(play.spec("w1").is_none());
 
     grant(&home, &claim, "10.40.0.77").await;
-    stage::reason(&home, "w1", "BootstrapSucceeded", "Running").await;
+    stage::reason(&home, "w1", "BootstrapSucceeded", "Working").await;
     let given = |play: &Play| play.spec("w1").unwrap().address.to_string();
     assert_eq!(given(&play), "10.40.0.77");
 

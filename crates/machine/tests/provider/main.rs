@@ -297,9 +297,9 @@ async fn a_cluster_with_a_hosted_control_plane_is_provisioned_when_that_serves()
     .await;
     // Its network is there all the same: the control plane needs it.
     assert_eq!(play.held().networks.len(), 1);
-    let serves = json!({"status": {"initialization": {"controlPlaneInitialized": true}}});
+    let there = json!({"status": {"initialization": {"controlPlaneInitialized": true}}});
     clusters
-        .patch_status("sky", &params, &Patch::Merge(&serves))
+        .patch_status("sky", &params, &Patch::Merge(&there))
         .await
         .unwrap();
     stage::provisioned_cluster(&home, "sky").await;
