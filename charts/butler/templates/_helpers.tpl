@@ -68,7 +68,7 @@ spec:
             periodSeconds: 10
           readinessProbe:
             httpGet: {path: /readyz, port: http}
-            periodSeconds: 5
+            periodSeconds: 1
           resources:
             {{- toYaml $part.resources | nindent 12 }}
           securityContext:

@@ -4,6 +4,8 @@ use ipnet::Ipv4Net;
 
 use crate::{
     layout::Layout,
+    plan::bridge_of,
+    records::Cluster,
     state::{Filter, MACHINE_LINK, UPLINK},
 };
 
@@ -13,8 +15,14 @@ use crate::{
 /// without the filter a machine could use such an address as its source to reach any other. TCP is judged by its
 /// flags and never tracked, and neither is anything with an address that is not ours: equal pod addresses of two
 /// clusters would be one connection to the kernel.
-pub(crate) fn router(layout: Layout) -> Filter {
+///
+/// What a machine of the management cluster could not translate comes back from it, and is not sent there again.
+pub(crate) fn router(layout: Layout, management: Option<&Cluster>) -> Filter {
     let (range, balancers) = (layout.range(), layout.balancers());
+    let back = management.map_or_else(String::new, |cluster| {
+        let (bridge, services) = (bridge_of(cluster.table), cluster.services);
+        format!("  iifname \"{bridge}\" oifname \"{bridge}\" ip daddr {services} reject\n")
+    });
     Filter::new(format!(
         "chain untracked {{
   type filter hook prerouting priority raw; policy accept;
@@ -28,7 +36,7 @@ chain passing {{
   ip saddr {balancers} meta l4proto != tcp ct state new drop
   oifname \"{UPLINK}\" tcp flags & (syn | ack) == syn drop
   oifname \"{UPLINK}\" meta l4proto != tcp ct state != {{ established, related }} drop
-}}
+{back}}}
 "
     ))
 }

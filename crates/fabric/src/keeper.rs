@@ -1,14 +1,22 @@
 //! Keeps the network as the records say: when they change, and when somebody else changes the network.
 
-use std::{io, os::fd::OwnedFd, time::Duration};
+use std::{
+    fs::OpenOptions,
+    io,
+    os::{fd::OwnedFd, unix::fs::OpenOptionsExt as _},
+    time::Duration,
+};
 
 use futures::future::select_all;
-use rustix::net::{
-    AddressFamily, Protocol, SocketFlags, SocketType, bind,
-    netlink::{NETFILTER, SocketAddrNetlink},
-    socket_with,
+use rustix::{
+    fs::OFlags,
+    net::{
+        AddressFamily, Protocol, SocketFlags, SocketType, bind,
+        netlink::{NETFILTER, SocketAddrNetlink},
+        socket_with,
+    },
 };
-use tokio::{net::UnixDatagram, sync::watch, time::sleep};
+use tokio::{io::Interest, net::UnixDatagram, sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -33,6 +41,7 @@ pub struct Keeper {
     fabric: Fabric,
     records: watch::Receiver<Records>,
     applied: watch::Sender<Option<Records>>,
+    routers: watch::Sender<u64>,
     refusals: Vec<Refusal>,
 }
 
@@ -43,6 +52,7 @@ impl Keeper {
             fabric,
             records,
             applied: watch::Sender::new(None),
+            routers: watch::Sender::new(0),
             refusals: Vec::new(),
         }
     }
@@ -50,6 +60,11 @@ impl Keeper {
     /// The records that the network was last made from, for whoever waits until a machine is connected.
     pub fn applied(&self) -> watch::Receiver<Option<Records>> {
         self.applied.subscribe()
+    }
+
+    /// How many routers were made: whoever runs something in one has to start it again in the next.
+    pub fn routers(&self) -> watch::Receiver<u64> {
+        self.routers.subscribe()
     }
 
     /// Applies, then waits for the next change; ends when stopped or when nobody can send records any more.
@@ -65,6 +80,7 @@ impl Keeper {
             if applied.as_ref().is_ok_and(|steps| steps.contains(&made)) {
                 // Whoever listened in an earlier router hears nothing of this one. Listen, then look again.
                 alarm = Alarm::open(&self.fabric);
+                self.routers.send_modify(|made| *made += 1);
                 continue;
             }
             tokio::select! {
@@ -106,12 +122,13 @@ impl Keeper {
     }
 }
 
-/// Listens to the kernel's news about the host's and the router's network.
+/// Listens to the kernel's news about the host's and the router's network, and about mounts: a namespace is kept by one.
 ///
 /// What the news is does not matter: whoever hears of any looks at everything. Our own changes ring too, and the look
 /// that follows finds nothing to do.
 struct Alarm {
     sockets: Vec<UnixDatagram>,
+    mounts: Option<UnixDatagram>,
 }
 
 impl Alarm {
@@ -128,10 +145,28 @@ impl Alarm {
         });
         Self {
             sockets: sockets.collect(),
+            mounts: mounts().ok(),
         }
     }
 
     async fn rings(&self) {
+        tokio::select! {
+            () = self.network() => {}
+            () = self.mounts() => {}
+        }
+    }
+
+    async fn mounts(&self) {
+        let changed = match &self.mounts {
+            Some(table) => table.readable().await.is_ok(),
+            None => false,
+        };
+        if !changed {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    async fn network(&self) {
         let ready = self.sockets.iter();
         let ready: Vec<_> = ready.map(|socket| Box::pin(socket.readable())).collect();
         if ready.is_empty() {
@@ -143,6 +178,10 @@ impl Alarm {
 
     /// Forgets what rang until now, because everything is about to be looked at.
     fn hush(&self) {
+        if let Some(table) = &self.mounts {
+            let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+            let _ = table.try_io(Interest::READABLE, nothing);
+        }
         let mut news = [0_u8; 1 << 12];
         for socket in &self.sockets {
             // More than the kernel keeps for us is an error once, and news too. What is left rings again.
@@ -154,6 +193,16 @@ impl Alarm {
             }
         }
     }
+}
+
+/// The table of mounts. It is ready at first, and again whenever it has changed since somebody said that it was not.
+fn mounts() -> io::Result<UnixDatagram> {
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let table = options.open("/proc/self/mountinfo")?;
+    UnixDatagram::from_std(OwnedFd::from(table).into())
 }
 
 fn listen(about: Option<Protocol>, groups: u32) -> io::Result<OwnedFd> {

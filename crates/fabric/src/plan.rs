@@ -64,6 +64,10 @@ fn host(records: &Admitted) -> Content {
         let hops = [hop(layout.gateway(), HOST_LINK)].into();
         Target::Hops { hops, source }
     });
+    for management in records.clusters.iter().filter(|it| is_management(it)) {
+        let hops = [hop(layout.gateway(), HOST_LINK)].into();
+        content.route(MAIN, management.services, 0, Target::Hops { hops, source });
+    }
     // Should the link be gone, nothing of this may leave by the default route.
     let of_clusters = records.clusters.iter();
     let ranges = of_clusters.flat_map(|cluster| [cluster.pods, cluster.services]);
@@ -102,8 +106,8 @@ fn router(records: &Admitted) -> Content {
     ] {
         content.settings.insert(name.to_owned(), value.to_owned());
     }
-    content.filter = Some(filter::router(layout));
-    let management = records.clusters.iter().find(|it| it.table == Table::Main);
+    let management = records.clusters.iter().find(|it| is_management(it));
+    content.filter = Some(filter::router(layout, management));
     for cluster in &records.clusters {
         add_cluster(&mut content, layout, cluster, management);
     }
@@ -136,6 +140,7 @@ fn add_cluster(
         content.route(table, layout.machines(), 0, Target::Unreachable);
         if let Some(management) = management {
             content.route(table, management.pods, 0, Target::Unreachable);
+            content.route(table, management.services, 0, Target::Unreachable);
         }
         content.route(table, layout.host().into(), 0, Target::Throw);
     }
@@ -145,6 +150,11 @@ fn add_cluster(
         for table in [MAIN, table] {
             content.route(table, machine.address.into(), 0, on(&bridge));
         }
+    }
+    if is_management(cluster) && !cluster.machines.is_empty() {
+        // For the host: machines and pods translate addresses of Services themselves.
+        let machines = cluster.machines.iter().map(|machine| machine.address);
+        content.route(MAIN, cluster.services, 0, over(machines, &bridge));
     }
     for node in &cluster.nodes {
         content.route(table, node.pods, 0, over([node.machine], &bridge));
@@ -163,6 +173,11 @@ fn add_cluster(
         let from = Some(endpoint.pod.into());
         content.rules.insert(rule(&management, from, table));
     }
+}
+
+/// The cluster that the host itself belongs to: it reaches its Services.
+fn is_management(cluster: &Cluster) -> bool {
+    cluster.table == Table::Main
 }
 
 fn machine_content(layout: Layout, cluster: &Cluster, machine: &Machine) -> Content {

@@ -162,6 +162,25 @@ fn a_load_balancer_leads_to_its_machines_from_everywhere_and_follows_the_records
 }
 
 #[test]
+fn the_host_reaches_services_of_the_management_cluster_and_tenants_do_not() {
+    in_world(|world| {
+        up(&world, records());
+        carry(&world, "mgmt", "10.96.0.50");
+        world.serve(&of("mgmt"), "service");
+        assert_eq!(
+            world.ask(&Space::Host, "10.40.0.1", "10.96.0.50"),
+            "service"
+        );
+        world.refused(&of("a1"), "10.40.0.21", "10.96.0.50");
+        // One that nobody has does not go round in circles.
+        world.refused(&Space::Host, "10.40.0.1", "10.96.0.51");
+        let received =
+            r#"ip -s -j link show eth0 | sed 's/.*"rx":{[^}]*"packets":\([0-9]*\).*/\1/'"#;
+        world.run(&of("mgmt"), &format!("test $({received}) -lt 25"));
+    });
+}
+
+#[test]
 fn nothing_leaves_by_the_default_route() {
     in_world(|world| {
         up(&world, records());
@@ -199,7 +218,9 @@ fn what_is_removed_by_hand_comes_back() {
         let wanted = plan(&records().admit());
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let stop = tokio_util::sync::CancellationToken::new();
-        let keeper = runtime.spawn(Keeper::new(fabric.clone(), receiver).run(stop.clone()));
+        let keeper = Keeper::new(fabric.clone(), receiver);
+        let routers = keeper.routers();
+        let keeper = runtime.spawn(keeper.run(stop.clone()));
         until("the network is there", || {
             fabric.observe(&wanted).unwrap() == wanted
         });
@@ -219,6 +240,11 @@ fn what_is_removed_by_hand_comes_back() {
         world.run(&Space::Host, "ip route flush proto 157");
         until("the host's routes", || {
             fabric.observe(&wanted).unwrap() == wanted
+        });
+        assert_eq!(*routers.borrow(), 1);
+        world.unmount(&Space::Router);
+        until("another router", || {
+            *routers.borrow() == 2 && fabric.observe(&wanted).unwrap() == wanted
         });
         drop(sender);
         stop.cancel();

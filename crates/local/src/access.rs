@@ -1,5 +1,5 @@
-//! What the agent may do in the management cluster: a kubeconfig for each of its two parts, and no more rights than the
-//! part needs. Both are certificates that kubeadm signs, made anew by every `up`.
+//! What the agent and controllers on the host may do in the management cluster: a kubeconfig for each part, and no more
+//! rights than the part needs. All are certificates that kubeadm signs, made anew by every `up`.
 
 use butler_machine::provider::rbac as provider;
 use butler_runtime::rbac::{RBAC, READ, rule};
@@ -27,11 +27,19 @@ impl Platform {
 
     /// Lets the agent look after machines, as the account that the chart has a role for.
     pub(crate) fn admit_provider(&self, node: &Node) -> Result<(), Error> {
-        let (namespace, name) = (provider::NAMESPACE, provider::ACCOUNT);
-        let kubeconfig = issue(node, &format!("system:serviceaccount:{namespace}:{name}"))?;
+        let kubeconfig = account_kubeconfig(node, provider::NAMESPACE, provider::ACCOUNT)?;
         write_private(&self.paths.provider_kubeconfig(), &kubeconfig)
             .map_err(Error::on("write the provider's kubeconfig"))
     }
+}
+
+/// A kubeconfig with the rights of a service account.
+pub(crate) fn account_kubeconfig(
+    node: &Node,
+    namespace: &str,
+    name: &str,
+) -> Result<String, Error> {
+    issue(node, &format!("system:serviceaccount:{namespace}:{name}"))
 }
 
 fn issue(node: &Node, user: &str) -> Result<String, Error> {

@@ -14,20 +14,33 @@ const PARENT: &str = "butler";
 /// Killed processes are gone within milliseconds, unless the machine is very busy.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The mount points of every hierarchy of this host.
+/// The mount points of every hierarchy that the platform uses.
 pub(crate) fn mounts() -> io::Result<Vec<PathBuf>> {
     let table = fs::read_to_string("/proc/self/mountinfo")?;
-    Ok(table.lines().filter_map(hierarchy).collect())
+    Ok(hierarchies(&table))
 }
 
-/// A line of the mount table, if it is a cgroup hierarchy.
-fn hierarchy(line: &str) -> Option<PathBuf> {
+/// The hierarchies of a mount table: those of version 1 where there are some. A host with both has no controllers in the
+/// other one, and machines do not enter it: they would stay in the cgroup of the agent there, and end with it.
+fn hierarchies(table: &str) -> Vec<PathBuf> {
+    let of = |version: &str| -> Vec<PathBuf> {
+        let lines = table.lines();
+        lines.filter_map(|line| hierarchy(line, version)).collect()
+    };
+    let first = of("cgroup");
+    if first.is_empty() {
+        of("cgroup2")
+    } else {
+        first
+    }
+}
+
+/// A line of the mount table, if it is a cgroup hierarchy of this version.
+fn hierarchy(line: &str, version: &str) -> Option<PathBuf> {
     let (left, right) = line.split_once(" - ")?;
     let kind = right.split(' ').next()?;
     let mount = left.split(' ').nth(4)?;
-    ["cgroup", "cgroup2"]
-        .contains(&kind)
-        .then(|| PathBuf::from(mount))
+    (kind == version).then(|| PathBuf::from(mount))
 }
 
 /// The folders of the platform.
@@ -188,15 +201,16 @@ fn remove_tree(folder: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    const OTHER: &str = "22 1 0:20 / /proc rw - proc proc rw";
+    const FIRST: &str = "31 30 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory";
+    const SECOND: &str = "34 30 0:30 / /sys/fs/cgroup/unified rw shared:4 - cgroup2 cgroup2 rw";
+
     #[test]
-    fn hierarchies_of_both_versions_are_found_in_a_mount_table() {
-        let lines = [
-            "31 30 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory",
-            "34 30 0:30 / /sys/fs/cgroup/unified rw shared:4 - cgroup2 cgroup2 rw",
-            "22 1 0:20 / /proc rw - proc proc rw",
-        ];
-        let found: Vec<_> = lines.into_iter().filter_map(hierarchy).collect();
-        let wanted = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup/unified"];
-        assert_eq!(found, wanted.map(PathBuf::from));
+    fn the_hierarchies_that_machines_are_in_are_found_in_a_mount_table() {
+        let found = |lines: &[&str]| hierarchies(&lines.join("\n"));
+        let first = [PathBuf::from("/sys/fs/cgroup/memory")];
+        assert_eq!(found(&[OTHER, FIRST, SECOND]), first);
+        let second = [PathBuf::from("/sys/fs/cgroup/unified")];
+        assert_eq!(found(&[OTHER, SECOND]), second);
     }
 }

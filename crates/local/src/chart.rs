@@ -6,6 +6,7 @@ use rust_embed::RustEmbed;
 
 use crate::{
     command,
+    controllers::{Controllers, PARTS},
     error::{Error, succeeded},
     platform::Platform,
     settings::write,
@@ -20,14 +21,32 @@ const RELEASE: &str = "butler";
 const NAMESPACE: &str = "butler-system";
 
 impl Platform {
-    /// Packs the chart, puts it into the registry and installs it from there.
-    pub(crate) fn butler(&self) -> Result<((), String), Error> {
+    /// Installs the chart and what depends on it, and waits for controllers in pods.
+    pub(crate) fn butler(&self, controllers: Controllers) -> Result<String, Error> {
         let Some((_, tag)) = self.own() else {
-            return Ok((
-                (),
+            return Ok(
                 "left out: no butler beside butleradm; build it with `cargo build`".to_owned(),
-            ));
+            );
         };
+        let (pods, place) = match controllers {
+            Controllers::Pods => ("1", "pods"),
+            Controllers::Processes => ("0", "controllers on the host"),
+        };
+        self.install_chart(tag, pods)?;
+        // Its image is pulled while ours starts.
+        self.make_store()?;
+        self.make_pools()?;
+        for part in &PARTS {
+            let deployment = format!("deployment/{}", part.name);
+            let wait = ["rollout", "status", "-n", part.namespace, &deployment];
+            self.kubectl(&[&wait[..], &["--timeout=180s"]].concat(), None)?;
+        }
+        let version = env!("CARGO_PKG_VERSION");
+        Ok(format!("{RELEASE} {version}, image {tag}, {place}"))
+    }
+
+    /// Packs the chart, puts it into the registry and installs it from there, with so many pods of each controller.
+    fn install_chart(&self, tag: &str, pods: &str) -> Result<(), Error> {
         let work = self.paths.run.join("chart");
         let source = work.join("butler");
         // Files that are no longer part of the chart must not stay.
@@ -75,12 +94,11 @@ impl Platform {
             &image,
             "--set",
             "localProvider.enabled=true",
-            "--wait",
-            "--timeout",
-            "3m",
+            "--set",
+            &format!("controller.replicas={pods},steward.replicas={pods}"),
         ])?;
         let _ = fs::remove_dir_all(&work);
-        Ok(((), format!("{RELEASE} {version}, image {tag}")))
+        Ok(())
     }
 
     fn helm(&self, arguments: &[&str]) -> Result<String, Error> {

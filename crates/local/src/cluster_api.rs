@@ -60,7 +60,7 @@ struct Certificate {
 
 impl Platform {
     /// Installs both managers, or brings them up to date, and waits until they are ready.
-    pub(crate) fn cluster_api(&self) -> Result<((), String), Error> {
+    pub(crate) fn cluster_api(&self) -> Result<String, Error> {
         let manifests = self.toolchain.cluster_api_manifests();
         let manifests = manifests.map_err(Error::on("find Cluster API's manifests"))?;
         let version = self.pinned("cluster-api-manager");
@@ -93,7 +93,7 @@ impl Platform {
             ];
             self.kubectl(&wait, None)?;
         }
-        Ok(((), version))
+        Ok(version)
     }
 
     fn render(&self, folder: &Path) -> Result<String, Error> {
@@ -234,6 +234,7 @@ fn ready(mut object: Value, provider: &Provider, version: &str, bundle: &str) ->
                 for argument in arguments.into_iter().flatten() {
                     *argument = substitute(argument.as_str().unwrap_or_default()).into();
                 }
+                watch_the_start(container);
             }
         }
         _ => {}
@@ -244,6 +245,18 @@ fn ready(mut object: Value, provider: &Provider, version: &str, bundle: &str) ->
         annotations.remove("cert-manager.io/inject-ca-from");
     }
     object
+}
+
+/// A manager is ready two seconds after it was started. Whoever asks every ten seconds hears of it after ten.
+fn watch_the_start(container: &mut Value) {
+    let Some(ready) = container.get("readinessProbe").cloned() else {
+        return;
+    };
+    if let (Value::Object(container), Value::Object(mut probe)) = (container, ready) {
+        probe.insert("periodSeconds".to_owned(), 1.into());
+        probe.insert("failureThreshold".to_owned(), 300.into());
+        container.insert("startupProbe".to_owned(), probe.into());
+    }
 }
 
 /// Replaces `${NAME:=default}`.
@@ -307,7 +320,9 @@ mod tests {
             }),
             json!({
                 "kind": "Deployment",
-                "spec": { "template": { "spec": { "containers": [{ "image": "x", "args": ["${A:=b}"] }] } } },
+                "spec": { "template": { "spec": { "containers": [{
+                    "image": "x", "args": ["${A:=b}"], "readinessProbe": { "httpGet": { "path": "/readyz" } },
+                }] } } },
             }),
             json!({ "kind": "Namespace" }),
         ]);
@@ -333,6 +348,9 @@ mod tests {
             "registry.k8s.io/cluster-api/cluster-api-controller:v1.13.6"
         );
         assert_eq!(container["args"][0], "b");
+        let start = &container["startupProbe"];
+        assert_eq!(start["httpGet"], container["readinessProbe"]["httpGet"]);
+        assert_eq!(start["periodSeconds"], 1);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The platform's own book of clusters and machines: who has which route table and which address.
 //!
-//! The network is made from this and not from what clusters say about themselves. Numbers and addresses that were
-//! given back rest: the search for the next one goes on behind the last that was given. Pure.
+//! The network is made from this and not from what clusters say about themselves. Addresses come from a pool of the
+//! platform and are only checked here. Numbers of tables that were given back rest: the search for the next one goes on
+//! behind the last that was given. Pure.
 
 use std::{collections::BTreeMap, net::Ipv4Addr};
 
@@ -35,11 +36,16 @@ pub enum LedgerError {
         /// Whose it is.
         cluster: String,
     },
-    /// Every address is taken.
-    #[error(
-        "all addresses of {0} are taken: remove machines, or make a platform with a larger --range"
-    )]
-    Full(Ipv4Net),
+    /// Somebody else has the address: no pool of the platform gives it.
+    #[error("machine {machine} cannot have {address}: {reason}")]
+    Refused {
+        /// The machine.
+        machine: String,
+        /// The address.
+        address: Ipv4Addr,
+        /// Why.
+        reason: &'static str,
+    },
 }
 
 /// The book.
@@ -48,7 +54,6 @@ pub enum LedgerError {
 pub struct Ledger {
     clusters: BTreeMap<String, Entry>,
     last_table: Option<u16>,
-    last_address: Option<Ipv4Addr>,
 }
 
 /// What a cluster is, as its objects in the management cluster say it.
@@ -111,42 +116,42 @@ impl Ledger {
         Ok(())
     }
 
-    /// The address of a machine; the same one for as long as it is there.
+    /// Takes in a machine with the address that it was given. Doing it again changes nothing.
     pub fn attach(
         &mut self,
         layout: Layout,
         reserved: &[Ipv4Addr],
         machine: &str,
         cluster: &str,
-    ) -> Result<Ipv4Addr, LedgerError> {
-        if let Some((owner, address)) = self.find(machine) {
-            return if owner == cluster {
-                Ok(address)
-            } else {
-                Err(LedgerError::Elsewhere {
+        address: Ipv4Addr,
+    ) -> Result<(), LedgerError> {
+        let refuse = |reason| LedgerError::Refused {
+            machine: machine.to_owned(),
+            address,
+            reason,
+        };
+        if let Some((owner, held)) = self.find(machine) {
+            return match (owner == cluster, held == address) {
+                (true, true) => Ok(()),
+                (true, false) => Err(refuse("it has another one")),
+                (false, _) => Err(LedgerError::Elsewhere {
                     machine: machine.to_owned(),
                     cluster: owner.to_owned(),
-                })
+                }),
             };
         }
-        if !self.clusters.contains_key(cluster) {
+        let mut held = self.clusters.values().flat_map(|it| it.machines.values());
+        if held.any(|it| *it == address) || reserved.contains(&address) {
+            return Err(refuse("it is taken"));
+        }
+        if !layout.machine_addresses().any(|it| it == address) {
+            return Err(refuse("it is none of machines"));
+        }
+        let Some(entry) = self.clusters.get_mut(cluster) else {
             return Err(LedgerError::Unknown(cluster.to_owned()));
-        }
-        let free = |address: &Ipv4Addr| {
-            let mut held = self.clusters.values().flat_map(|it| it.machines.values());
-            !reserved.contains(address) && !held.any(|it| it == address)
         };
-        let behind = layout
-            .machine_addresses()
-            .filter(|it| Some(*it) > self.last_address);
-        let mut candidates = behind.chain(layout.machine_addresses());
-        let address = candidates.find(free);
-        let address = address.ok_or_else(|| LedgerError::Full(layout.machines()))?;
-        if let Some(entry) = self.clusters.get_mut(cluster) {
-            entry.machines.insert(machine.to_owned(), address);
-        }
-        self.last_address = Some(address);
-        Ok(address)
+        entry.machines.insert(machine.to_owned(), address);
+        Ok(())
     }
 
     /// Takes a machine out. Doing it again changes nothing.
@@ -204,6 +209,10 @@ mod tests {
         Layout::new("10.40.0.0/26".parse().unwrap()).unwrap()
     }
 
+    fn ip(text: &str) -> Ipv4Addr {
+        text.parse().unwrap()
+    }
+
     fn tenant(name: &str) -> Tenant {
         Tenant {
             name: name.to_owned(),
@@ -226,10 +235,12 @@ mod tests {
     #[test]
     fn everything_can_be_asked_twice() {
         let mut book = book();
-        let first = book.attach(layout(), &[], "m", "a").unwrap();
+        book.attach(layout(), &[], "m", "a", ip("10.40.0.3"))
+            .unwrap();
         let before = book.clone();
         book.open("a", tenant("a"));
-        assert_eq!(book.attach(layout(), &[], "m", "a"), Ok(first));
+        let again = book.attach(layout(), &[], "m", "a", ip("10.40.0.3"));
+        assert_eq!(again, Ok(()));
         assert_eq!(book, before);
         book.detach("m");
         book.detach("m");
@@ -249,34 +260,35 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_given_once_and_rest_after_they_were_given_back() {
+    fn an_address_that_somebody_has_or_that_is_none_of_machines_is_refused() {
         let mut book = book();
-        let reserved = ["10.40.0.3".parse().unwrap()];
-        let mut given = Vec::new();
-        while let Ok(address) = book.attach(layout(), &reserved, &format!("m{}", given.len()), "a")
-        {
-            given.push(address);
+        let reserved = [ip("10.40.0.10")];
+        let mut said = |machine: &str, address: &str| {
+            let attached = book.attach(layout(), &reserved, machine, "a", ip(address));
+            attached.map_err(|error| error.to_string())
+        };
+        assert_eq!(said("m", "10.40.0.3"), Ok(()));
+        for (machine, address, why) in [
+            ("n", "10.40.0.3", "it is taken"),
+            ("n", "10.40.0.10", "it is taken"),
+            ("m", "10.40.0.4", "it has another one"),
+            ("n", "10.40.0.1", "it is none of machines"),
+            ("n", "10.40.0.40", "it is none of machines"),
+        ] {
+            let refused = said(machine, address).unwrap_err();
+            assert!(refused.ends_with(why), "{refused}");
         }
-        // Thirty hosts of the half, without the host itself, the gateway and the reserved one.
-        assert_eq!(given.len(), 27);
-        book.detach("m5");
-        book.detach("m20");
-        assert_eq!(book.attach(layout(), &reserved, "x", "b"), Ok(given[5]));
-        book.detach("m4");
-        assert_eq!(
-            book.attach(layout(), &reserved, "y", "b"),
-            Ok(given[20]),
-            "behind the last one"
-        );
     }
 
     #[test]
     fn a_machine_of_another_cluster_and_a_cluster_in_use_are_left_alone() {
         let mut book = book();
-        book.attach(layout(), &[], "m", "a").unwrap();
-        let error = book.attach(layout(), &[], "m", "b").unwrap_err();
+        let address = ip("10.40.0.3");
+        book.attach(layout(), &[], "m", "a", address).unwrap();
+        let error = book.attach(layout(), &[], "m", "b", address).unwrap_err();
         assert_eq!(error.to_string(), "machine m belongs to cluster a");
         assert!(book.close("a").is_err());
-        assert!(book.attach(layout(), &[], "m2", "z").is_err());
+        let unknown = book.attach(layout(), &[], "m2", "z", ip("10.40.0.4"));
+        assert!(unknown.is_err());
     }
 }

@@ -9,6 +9,8 @@ use std::{
 use butler_fabric::{Fabric, Space};
 use butler_images::catalog;
 
+use serde_json::json;
+
 use crate::{
     error::{Error, succeeded},
     kubeadm,
@@ -100,6 +102,7 @@ impl Platform {
                 .map_err(|error| error.to_string())
         })
         .await?;
+        self.adjust_name_server()?;
         self.admit_agent(node)?;
         Ok(((), said.to_owned()))
     }
@@ -124,7 +127,7 @@ impl Platform {
         Ok(((), String::new()))
     }
 
-    pub(crate) fn system_pods(&self) -> Result<((), String), Error> {
+    pub(crate) fn system_pods(&self) -> Result<String, Error> {
         for what in ["daemonset/kube-proxy", "deployment/coredns"] {
             let wait = [
                 "rollout",
@@ -136,6 +139,19 @@ impl Platform {
             ];
             self.kubectl(&wait, None)?;
         }
-        Ok(((), "kube-proxy, CoreDNS".to_owned()))
+        Ok("kube-proxy, CoreDNS".to_owned())
+    }
+
+    /// One machine needs one name server, and whoever asks every ten seconds whether it is ready hears of it after ten.
+    /// Before the node is Ready, so that nothing is started twice.
+    fn adjust_name_server(&self) -> Result<(), Error> {
+        let containers = json!([{ "name": "coredns", "readinessProbe": { "periodSeconds": 1 } }]);
+        let change = json!({
+            "spec": { "replicas": 1, "template": { "spec": { "containers": containers } } },
+        });
+        let change = change.to_string();
+        let words = ["patch", "deployment/coredns", "-n", "kube-system", "-p"];
+        self.kubectl(&[&words[..], &[&change]].concat(), None)
+            .map(drop)
     }
 }

@@ -1,11 +1,6 @@
 //! Bringing the platform up and taking it down: phases, each of which can be run again.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
-};
+use std::{fs, io, path::PathBuf, process::Command, time::Duration};
 
 use butler_fabric::Fabric;
 use butler_images::{Layout as Images, Registry, catalog, mirror};
@@ -14,10 +9,12 @@ use rustix::fs::FlockOperation;
 
 use crate::{
     agent, cgroup,
+    controllers::Controllers,
     error::{Error, succeeded},
     preflight,
+    program::{copy_program, own_binary},
     progress::Progress,
-    settings::{MANAGEMENT, Paths, Settings, write},
+    settings::{MANAGEMENT, Paths, Settings},
     wait::until,
 };
 
@@ -52,7 +49,11 @@ impl Platform {
     }
 
     /// Makes everything that is not there yet. It can be killed at any time and run again.
-    pub async fn up(&self, installing: &dyn Installing) -> Result<(), Error> {
+    pub async fn up(
+        &self,
+        controllers: Controllers,
+        installing: &dyn Installing,
+    ) -> Result<(), Error> {
         let mut progress = Progress::default();
         let lock = self.lock()?;
         progress
@@ -74,21 +75,27 @@ impl Platform {
             .phase("control plane", self.make_cluster(&node))
             .await?;
         progress.phase("node ready", self.node_ready()).await?;
-        progress
-            .phase("cluster services", async { self.system_pods() })
-            .await?;
-        progress
-            .phase("Cluster API", async { self.cluster_api() })
-            .await?;
-        progress
-            .phase("Butler and Steward", async { self.butler() })
-            .await?;
+        if controllers == Controllers::Pods {
+            self.withdraw_controllers().await?;
+        }
+        // None waits for another: on an idle machine most of their time is spent waiting.
+        progress.together([
+            ("cluster services", &|| self.system_pods()),
+            ("Cluster API", &|| self.cluster_api()),
+            ("Butler and Steward", &|| self.butler(controllers)),
+        ])?;
         if self.own.is_some() {
             self.admit_provider(&node)?;
+            if controllers == Controllers::Processes {
+                let starting = self.run_controllers(&node);
+                progress.phase("controllers", starting).await?;
+            }
             progress
                 .phase("store of tenants", async { self.tenant_store() })
                 .await?;
-            progress.phase("tenant demo", self.sample()).await?;
+            progress
+                .phase("tenant demo", async { self.sample() })
+                .await?;
         }
         println!("\nUp after {:.1} s.", progress.total().as_secs_f64());
         if self.own.is_some() {
@@ -147,21 +154,26 @@ impl Platform {
         }
     }
 
-    /// The file with what a part has said.
-    pub fn log_of(&self, part: &str) -> Result<PathBuf, Error> {
+    /// What a part has said.
+    pub fn log_of(&self, part: &str) -> Result<String, Error> {
+        if let Some(log) = self.controller_log(part) {
+            return log;
+        }
         let machine = self.paths.machine(MANAGEMENT);
-        Ok(match part {
+        let path = match part {
             agent::AGENT | "registry" | "resolver" => self.paths.log(part),
             "containerd" | "kubelet" => machine.join(format!("root/var/log/{part}.log")),
             "console" => machine.join("console.log"),
             other => {
                 return Err(Error::Command {
                     what: format!("show the log of {other:?}"),
-                    said: "there are: agent, registry, resolver, containerd, kubelet, console"
+                    said: "there are: agent, registry, resolver, containerd, kubelet, console, \
+                           butler-controller, steward"
                         .to_owned(),
                 });
             }
-        })
+        };
+        fs::read_to_string(&path).map_err(Error::on(format!("read {}", path.display())))
     }
 
     /// One command at a time.
@@ -253,13 +265,12 @@ impl Platform {
         Registry::new(&self.settings.registry(), None).map_err(Error::on("use the registry"))
     }
 
-    async fn start_agent(&self) -> Result<((), String), Error> {
+    pub(crate) async fn start_agent(&self) -> Result<((), String), Error> {
         // Here and not only by the agent: before its routes are there nobody may ask for an address of it.
         self.make_network()?;
-        if self
-            .keep_program()
-            .map_err(Error::on("copy this program"))?
-        {
+        // One that is built anew or removed must not take theirs away.
+        let news = copy_program(&self.program, &self.paths.program());
+        if news.map_err(Error::on("copy this program"))? {
             agent::end(&self.paths).await?;
         }
         agent::start(&self.paths, &self.paths.program()).map_err(Error::on("start the agent"))?;
@@ -273,21 +284,6 @@ impl Platform {
         })
         .await?;
         Ok(((), self.settings.registry()))
-    }
-
-    /// Copies this program to where the agent and machines have it: one that is built anew or removed must not take
-    /// theirs away. True when it was another one until now.
-    fn keep_program(&self) -> io::Result<bool> {
-        let (target, note) = (self.paths.program(), self.paths.state.join("program"));
-        let tag = tag(&self.program)?;
-        if target.exists() && fs::read_to_string(&note).is_ok_and(|held| held == tag) {
-            return Ok(false);
-        }
-        let draft = target.with_extension("new");
-        fs::copy(&self.program, &draft)?;
-        fs::rename(&draft, &target)?;
-        write(&note, &tag)?;
-        Ok(true)
     }
 
     /// Makes the network unless there is one: the agent knows more of it than we do.
@@ -365,22 +361,6 @@ impl Platform {
         }
         Ok(((), format!("{ended}")))
     }
-}
-
-/// `butler` beside this program. Its tag changes with it, so that nodes never run an older one of the same name.
-fn own_binary(program: &Path) -> Option<(PathBuf, String)> {
-    let path = program.parent()?.join("butler");
-    let tag = tag(&path).ok()?;
-    Some((path, tag))
-}
-
-/// Tells one build of a program from another.
-fn tag(program: &Path) -> io::Result<String> {
-    use std::os::unix::fs::MetadataExt as _;
-    let metadata = fs::metadata(program)?;
-    let version = env!("CARGO_PKG_VERSION");
-    let (changed, size) = (metadata.mtime(), metadata.len());
-    Ok(format!("{version}-{changed:x}-{size:x}"))
 }
 
 /// An error with its causes, in one line.

@@ -1,6 +1,6 @@
 //! The sample: a team and a tenant with one worker, from the same files that a person would apply.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,6 @@ use crate::{
     error::Error,
     platform::Platform,
     settings::{Settings, write, write_private},
-    wait::until,
 };
 
 const TEAM: &str = include_str!("../../../samples/team.yaml");
@@ -17,32 +16,27 @@ const TENANT: &str = include_str!("../../../samples/demo.yaml");
 const NAMESPACE: &str = "playground";
 /// The tenant.
 const NAME: &str = "demo";
-const PATIENCE: Duration = Duration::from_mins(3);
 
 impl Platform {
-    /// Makes the tenant, once: one that was deleted afterwards stays so. Waits until its Node is Ready.
-    pub(crate) async fn sample(&self) -> Result<((), String), Error> {
+    /// Makes the tenant, once: one that was deleted afterwards stays so. Waits until it is Ready.
+    pub(crate) fn sample(&self) -> Result<((), String), Error> {
         let marker = self.paths.state.join("sampled");
         if !marker.exists() {
-            self.make_sample()?;
+            self.apply(&list(&fitted(TEAM, &self.settings)?))?;
+            self.wait_for("team/playground")?;
+            self.apply(&list(&fitted(TENANT, &self.settings)?))?;
             write(&marker, "").map_err(Error::on("note that the sample is made"))?;
-        } else if self.has_no_sample()? {
+        } else if self.ask_of_sample("{.metadata.name}")?.is_empty() {
             return Ok(((), "was deleted".to_owned()));
         }
+        self.wait_for(&sample())?;
         let kubeconfig = self.tenant_kubeconfig()?;
-        let kubeconfig = kubeconfig.display().to_string();
-        let ready = "jsonpath={.items[*].status.conditions[?(@.type==\"Ready\")].status}";
-        let nodes = ["--kubeconfig", &kubeconfig, "get", "nodes", "-o", ready];
-        let nodes = [&nodes[..], &["--request-timeout=5s"]].concat();
-        until("the Node of tenant demo", PATIENCE, async || {
-            match self.kubectl(&nodes, None) {
-                Ok(said) if said.contains("True") => Ok(()),
-                Ok(said) => Err(format!("Ready is {said:?}")),
-                Err(error) => Err(error.to_string()),
-            }
-        })
-        .await?;
-        Ok(((), format!("Node Ready, kubeconfig {kubeconfig}")))
+        let workers = self.ask_of_sample("{.status.workerNodesReady}")?;
+        let kubeconfig = kubeconfig.display();
+        Ok((
+            (),
+            format!("Ready, nodes: {workers}, kubeconfig {kubeconfig}"),
+        ))
     }
 
     /// What to type after `up`.
@@ -56,8 +50,8 @@ impl Platform {
             "  export PATH=$PATH:{path}\n\
              the platform:\n\
              \x20 export KUBECONFIG={}\n\
-             \x20 kubectl get clusters,stewardcontrolplanes,machines -n {namespace}\n\
-             \x20 kubectl scale machinedeployment/{name} -n {namespace} --replicas 2\n\
+             \x20 kubectl get tenantclusters -A\n\
+             \x20 kubectl patch tenantcluster {name} -n {namespace} --type merge -p '{{\"spec\":{{\"workers\":{{\"replicas\":2}}}}}}'\n\
              its tenant {name}:\n\
              \x20 export KUBECONFIG={}\n\
              \x20 kubectl get nodes,pods -A\n\
@@ -67,56 +61,56 @@ impl Platform {
         )
     }
 
-    fn make_sample(&self) -> Result<(), Error> {
-        self.apply(&list(&fitted(TEAM, &self.settings)?))?;
-        self.wait_for("team/playground", "Ready")?;
-        let objects = fitted(TENANT, &self.settings)?;
-        // Cluster API looks at a MachineDeployment whose control plane is not up again after 15 s only.
-        let (workers, rest): (Vec<_>, Vec<_>) = objects
-            .into_iter()
-            .partition(|object| object["kind"] == "MachineDeployment");
-        self.apply(&list(&rest))?;
-        self.wait_for(&format!("stewardcontrolplane/{NAME}"), "Available")?;
-        self.apply(&list(&workers))
+    fn wait_for(&self, object: &str) -> Result<(), Error> {
+        let words = ["wait", "-n", NAMESPACE, object, "--for=condition=Ready"];
+        let waited = self.kubectl(&[&words[..], &["--timeout=180s"]].concat(), None);
+        waited
+            .map(drop)
+            .map_err(|error| self.explain(object, error))
     }
 
-    fn wait_for(&self, object: &str, condition: &str) -> Result<(), Error> {
-        let condition = format!("--for=condition={condition}");
-        let words = [
-            "wait",
-            "-n",
-            NAMESPACE,
-            object,
-            &condition,
-            "--timeout=180s",
-        ];
-        self.kubectl(&words, None).map(drop)
+    /// What an object says itself about why it is not Ready.
+    fn explain(&self, object: &str, error: Error) -> Error {
+        let path =
+            "jsonpath={range .status.conditions[?(@.status==\"False\")]}{.type}: {.message}; {end}";
+        let words = ["get", "-n", NAMESPACE, object, "-o", path];
+        match (error, self.kubectl(&words, None)) {
+            (Error::Command { what, said }, Ok(reasons)) => Error::Command {
+                what,
+                said: format!("{said}; it says: {reasons}"),
+            },
+            (error, _) => error,
+        }
     }
 
-    fn has_no_sample(&self) -> Result<bool, Error> {
-        let cluster = format!("cluster/{NAME}");
-        let words = ["get", "-n", NAMESPACE, &cluster, "-o", "name"];
-        let found = self.kubectl(&[&words[..], &["--ignore-not-found"]].concat(), None)?;
-        Ok(found.trim().is_empty())
+    /// What a path selects of the tenant; nothing where there is none.
+    fn ask_of_sample(&self, path: &str) -> Result<String, Error> {
+        let path = format!("jsonpath={path}");
+        let object = sample();
+        let words = ["get", "-n", NAMESPACE, &object, "-o", &path];
+        self.kubectl(&[&words[..], &["--ignore-not-found"]].concat(), None)
     }
 
     /// The tenant's kubeconfig, as a file.
     fn tenant_kubeconfig(&self) -> Result<PathBuf, Error> {
-        let secret = format!("secret/{NAME}-kubeconfig");
+        let namespace = self.ask_of_sample("{.status.tenantNamespace}")?;
+        let secret = self.ask_of_sample("{.status.kubeconfigSecretRef.name}")?;
         let value = "go-template={{.data.value | base64decode}}";
-        let text = self.kubectl(&["get", "-n", NAMESPACE, &secret, "-o", value], None)?;
+        let words = ["get", "secret", &secret, "-n", &namespace, "-o", value];
+        let text = self.kubectl(&words, None)?;
         let path = self.paths.state.join(format!("{NAME}.conf"));
         write_private(&path, &text).map_err(Error::on("write the tenant's kubeconfig"))?;
         Ok(path)
     }
 }
 
-/// The objects of a file, for the range and the version that this platform has.
+fn sample() -> String {
+    format!("tenantcluster/{NAME}")
+}
+
+/// The objects of a file, for the version that this platform has.
 fn fitted(file: &str, settings: &Settings) -> Result<Vec<Value>, Error> {
-    let balancers = settings.layout.balancers().to_string();
-    let text = file
-        .replace("10.40.0.128/26", &balancers)
-        .replace("v1.35.4", &settings.kubernetes);
+    let text = file.replace("v1.35.4", &settings.kubernetes);
     serde_saphyr::from_multiple(&text).map_err(Error::on("read the sample"))
 }
 
@@ -131,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sample_follows_the_platforms_range_and_version() {
+    fn the_sample_follows_the_platforms_version() {
         let settings = Settings {
             layout: Layout::new("10.50.0.0/24".parse().unwrap()).unwrap(),
             pods: "10.42.0.0/16".parse().unwrap(),
@@ -140,11 +134,10 @@ mod tests {
         };
         let objects = fitted(&format!("{TEAM}---\n{TENANT}"), &settings).unwrap();
         let of = |kind: &str| objects.iter().find(|it| it["kind"] == kind).unwrap();
-        assert_eq!(of("NetworkPool")["spec"]["cidr"], "10.50.0.128/26");
-        assert_eq!(of("StewardControlPlane")["spec"]["version"], "v1.34.4");
-        let workers = &of("MachineDeployment")["spec"]["template"]["spec"];
-        assert_eq!(workers["version"], "v1.34.4");
-        assert_eq!(of("Cluster")["metadata"]["namespace"], NAMESPACE);
+        let tenant = of("TenantCluster");
+        assert_eq!(tenant["spec"]["kubernetesVersion"], "v1.34.4");
+        assert_eq!(tenant["metadata"]["namespace"], NAMESPACE);
+        assert_eq!(tenant["metadata"]["name"], NAME);
         assert_eq!(of("Team")["metadata"]["name"], NAMESPACE);
     }
 }

@@ -35,6 +35,12 @@ impl Settings {
             .expect("a layout has more than nine addresses for machines")
     }
 
+    /// The Service address of the tenants' store. It is asked for by address, because not everybody who uses it has the
+    /// management cluster's names: controllers may run on the host. Small ones are for those who choose.
+    pub fn tenant_store(&self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(self.services.network().to_bits() + 20)
+    }
+
     /// Where nodes pull images from.
     pub fn registry(&self) -> String {
         format!("http://{}:{REGISTRY_PORT}", self.layout.services())
@@ -85,6 +91,16 @@ impl Paths {
     /// The agent's kubeconfig of the management cluster, as the one who makes the network.
     pub fn agent_kubeconfig(&self) -> PathBuf {
         self.state.join("agent.conf")
+    }
+
+    /// The kubeconfig of a controller that runs on the host.
+    pub fn controller_kubeconfig(&self, part: &str) -> PathBuf {
+        self.state.join(format!("{part}.conf"))
+    }
+
+    /// The program of controllers that run on the host.
+    pub fn controllers(&self) -> PathBuf {
+        self.state.join("butler")
     }
 
     /// The program that the agent and machines run.

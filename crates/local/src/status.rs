@@ -72,7 +72,7 @@ impl Platform {
             &["get", "nodes", "--no-headers", "--request-timeout=5s"],
             None,
         ));
-        let parts = vec![
+        let mut parts = vec![
             ("agent", agent.ok_or_else(|| "does not run".to_owned())),
             ("registry", registry.map(|()| self.settings.registry())),
             (
@@ -86,6 +86,7 @@ impl Platform {
             ("nodes", nodes.and_then(|shown| nodes_ready(&shown))),
             ("tenants' machines", self.workers_run()),
         ];
+        parts.extend(self.controllers_status().await);
         Ok(Status {
             parts,
             memory: self.memory(),

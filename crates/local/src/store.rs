@@ -1,5 +1,7 @@
 //! The etcd that hosted control planes share: one pod of the management cluster, with its data on the machine's disk.
 
+use std::net::Ipv4Addr;
+
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -16,8 +18,8 @@ const SECRET: &str = "tenant-etcd-certificates";
 const ADMINISTRATOR: &str = "root";
 
 impl Platform {
-    /// Makes the store and says to Steward that it is there.
-    pub(crate) fn tenant_store(&self) -> Result<((), String), Error> {
+    /// Makes the store, without waiting for it.
+    pub(crate) fn make_store(&self) -> Result<(), Error> {
         let name = [
             "get",
             "secret",
@@ -28,20 +30,27 @@ impl Platform {
             "name",
             "--ignore-not-found",
         ];
-        let mut objects = objects(&self.pinned("etcd"));
+        let address = self.settings.tenant_store();
+        let mut objects = objects(&self.pinned("etcd"), address);
         if self.kubectl(&name, None)?.trim().is_empty() {
-            let secret = certificates().map_err(Error::on("issue certificates of the store"))?;
+            let secret =
+                certificates(address).map_err(Error::on("issue certificates of the store"))?;
             objects.insert(0, secret);
         }
         let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
-        self.apply(&list.to_string())?;
+        self.apply(&list.to_string())
+    }
+
+    /// Waits for the store and says to Steward that it is there.
+    pub(crate) fn tenant_store(&self) -> Result<((), String), Error> {
+        let address = self.settings.tenant_store();
         let set = format!("statefulset/{NAME}");
         self.kubectl(
             &["rollout", "status", "-n", NAMESPACE, &set, "--timeout=120s"],
             None,
         )?;
         self.keep_tenants_apart()?;
-        self.apply(&data_store().to_string())?;
+        self.apply(&data_store(address).to_string())?;
         let wait = [
             "wait",
             "datastore/default",
@@ -83,7 +92,7 @@ impl Platform {
     }
 }
 
-fn certificates() -> Result<Value, rcgen::Error> {
+fn certificates(address: Ipv4Addr) -> Result<Value, rcgen::Error> {
     let authority_key = KeyPair::generate()?;
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -105,6 +114,7 @@ fn certificates() -> Result<Value, rcgen::Error> {
     let hosts = vec![
         service.clone(),
         format!("{service}.cluster.local"),
+        address.to_string(),
         "127.0.0.1".to_owned(),
     ];
     let (server, client) = (
@@ -128,7 +138,7 @@ fn certificates() -> Result<Value, rcgen::Error> {
     }))
 }
 
-fn objects(version: &str) -> Vec<Value> {
+fn objects(version: &str, address: Ipv4Addr) -> Vec<Value> {
     let labels = json!({ "app.kubernetes.io/name": NAME });
     let metadata = json!({ "name": NAME, "namespace": NAMESPACE, "labels": labels });
     let service = json!({
@@ -136,12 +146,13 @@ fn objects(version: &str) -> Vec<Value> {
         "kind": "Service",
         "metadata": metadata,
         "spec": {
+            "clusterIP": address,
             "selector": labels,
             "ports": [{ "name": "etcd", "port": 2379 }],
         },
     });
     let listen = "https://0.0.0.0:2379";
-    let advertise = format!("https://{NAME}.{NAMESPACE}.svc:2379");
+    let advertise = format!("https://{address}:2379");
     let mounts = json!([
         { "name": "data", "mountPath": "/data" },
         { "name": "tls", "mountPath": "/tls", "readOnly": true },
@@ -191,7 +202,7 @@ fn objects(version: &str) -> Vec<Value> {
     vec![service, set]
 }
 
-fn data_store() -> Value {
+fn data_store(address: Ipv4Addr) -> Value {
     let key = |path: &str| json!({ "secretReference": { "name": SECRET, "namespace": NAMESPACE, "keyPath": path } });
     json!({
         "apiVersion": "steward.butlerlabs.dev/v1alpha1",
@@ -199,7 +210,7 @@ fn data_store() -> Value {
         "metadata": { "name": "default" },
         "spec": {
             "driver": "etcd",
-            "endpoints": [format!("{NAME}.{NAMESPACE}.svc:2379")],
+            "endpoints": [format!("{address}:2379")],
             "tlsConfig": {
                 "certificateAuthority": { "certificate": key("ca.crt"), "privateKey": key("ca.key") },
                 "clientCertificate": { "certificate": key("client.crt"), "privateKey": key("client.key") },

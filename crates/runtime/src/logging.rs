@@ -1,6 +1,9 @@
 //! Structured logs: one line an event, with fields; JSON for machines, text for people.
 
-use std::{io::stderr, str::FromStr};
+use std::{
+    io::{IsTerminal as _, stderr},
+    str::FromStr,
+};
 
 use tracing_subscriber::{EnvFilter, fmt};
 
@@ -39,7 +42,7 @@ pub fn init(format: Format, filter: &str) {
     let lines = fmt().with_env_filter(filter).with_writer(stderr);
     let result = match format {
         Format::Json => lines.json().flatten_event(true).try_init(),
-        Format::Text => lines.try_init(),
+        Format::Text => lines.with_ansi(stderr().is_terminal()).try_init(),
     };
     if result.is_err() {
         tracing::debug!("logs were set up before");

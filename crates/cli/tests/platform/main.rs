@@ -14,8 +14,10 @@ mod tenant;
 
 use std::path::Path;
 
-use stage::{Cluster, Janitor, MANAGEMENT, butleradm, count, get, good, is_root, run, until};
-use tenant::Tenant;
+use stage::{
+    Cluster, Janitor, MANAGEMENT, butleradm, count, get, good, is_root, output, run, until,
+};
+use tenant::{NAMESPACE, Tenant};
 
 #[test]
 #[ignore = "takes the whole machine: make e2e"]
@@ -35,13 +37,13 @@ fn a_platform_comes_up_with_tenants_serves_heals_and_leaves_nothing() {
     let management = Cluster(MANAGEMENT.to_owned());
     webhooks_of_cluster_api_are_called(&management);
 
-    // Two tenants with equal ranges: the sample, whose node is Ready, and another.
+    // Two tenants with equal ranges: the sample, whose node is Ready, and one of Cluster API's own objects.
     tenant::push_image();
     Tenant::make("twin");
     let folder = tempfile::tempdir().unwrap();
-    let demo = Tenant::serve("demo", folder.path());
+    let demo = Tenant::serve("demo", &Tenant::namespace_of("demo"), folder.path());
     demo.check_api();
-    let twin = Tenant::serve("twin", folder.path());
+    let twin = Tenant::serve("twin", NAMESPACE, folder.path());
     twin.check_api();
     neither_reaches_the_other(&demo, &twin);
     good(&["status"]);
@@ -59,10 +61,34 @@ fn a_platform_comes_up_with_tenants_serves_heals_and_leaves_nothing() {
     twin.answers("after all bridges were deleted");
     assert!(!demo.reaches(&format!("{}:10250", twin.nodes()[0])));
 
-    // The network goes on without its keeper, and `up` brings that back.
+    run("umount /run/butler/net/.router");
+    until("the registry to be there again", || {
+        get("10.40.0.254:5000", "/v2/").map(drop)
+    });
+    demo.answers("after the router was taken away");
+
+    // The network goes on without its keeper, and `up` brings that back. Machines do not notice either.
+    let machines = "pgrep -f ^/opt/butler/containerd/containerd$";
+    let running = output(machines);
     run("kill -9 $(cat /run/butler/agent.lock)");
     demo.answers("without an agent");
     let second = good(&["up"]);
+
+    // Controllers on the host for whoever works on them, and back.
+    good(&["up", "--controllers", "process"]);
+    good(&["status"]);
+    let steward = "pgrep -f '^/var/lib/butler/butler steward'";
+    let ended = output(steward);
+    run(&format!("kill -9 {ended}"));
+    until("Steward to be started again", || {
+        let status = butleradm(&["status"]);
+        let again = status.status.success() && output(steward) != ended;
+        again.then_some(()).ok_or_else(|| output(steward))
+    });
+    good(&["up"]);
+    assert_eq!(output(steward), "");
+    demo.answers("with controllers in pods again");
+    assert_eq!(output(machines), running, "no machine was started anew");
 
     // Down and up again: the same clusters.
     let down = good(&["down"]);
@@ -77,19 +103,8 @@ fn a_platform_comes_up_with_tenants_serves_heals_and_leaves_nothing() {
     demo.answers("after a crash of the management machine");
 
     // A tenant that is deleted takes its machines along.
-    let cluster = ["cluster", "twin", "-n", "playground"];
-    management.kubectl(&[&["delete", "--wait=false"], &cluster[..]].concat());
-    let named = ["get", "-o", "name", "--ignore-not-found"];
-    let words = [&named[..], &cluster].concat();
-    management.until("the twin to be gone", &words, str::is_empty);
-    let left = management.kubectl(&["get", "localmachines", "-A", "-o", "name"]);
-    assert_eq!(left.lines().count(), 1, "{left}");
-    until("the twin's address to be free", || {
-        match get(&twin.address, "/") {
-            Err(_) => Ok(()),
-            Ok(who) => Err(who),
-        }
-    });
+    is_deleted(&management, "cluster", &twin, 1);
+    is_deleted(&management, "tenantcluster", &demo, 0);
 
     good(&["reset"]);
     nothing_is_left(&before);
@@ -97,6 +112,22 @@ fn a_platform_comes_up_with_tenants_serves_heals_and_leaves_nothing() {
     drop(janitor);
     // For people: how busy the host is decides, so that goals are the bench's.
     println!("up {first:?}, second up {second:?}, down {down:?}");
+}
+
+fn is_deleted(management: &Cluster, kind: &str, tenant: &Tenant, left: usize) {
+    let cluster = [kind, &tenant.name, "-n", NAMESPACE];
+    management.kubectl(&[&["delete", "--wait=false"], &cluster[..]].concat());
+    let named = ["get", "-o", "name", "--ignore-not-found"];
+    let words = [&named[..], &cluster].concat();
+    management.until("the tenant to be gone", &words, str::is_empty);
+    let machines = management.kubectl(&["get", "localmachines", "-A", "-o", "name"]);
+    assert_eq!(machines.lines().count(), left, "{machines}");
+    until("its address to be free", || {
+        match get(&tenant.address, "/") {
+            Err(_) => Ok(()),
+            Ok(who) => Err(who),
+        }
+    });
 }
 
 /// The host's first process takes note of the end of others in its own time.
@@ -157,7 +188,7 @@ fn machines_are_broken_and_come_back(management: &Cluster, demo: &Tenant) {
         "localmachine",
         &node,
         "-n",
-        "playground",
+        &demo.namespace,
         "-o",
         ready,
     ];

@@ -171,6 +171,12 @@ pub(crate) fn run(line: &str) {
     assert!(status.success(), "{line}");
 }
 
+/// What a command of the host prints.
+pub(crate) fn output(line: &str) -> String {
+    let output = Command::new("sh").args(["-c", line]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
 /// Root of the host, and not only of a namespace of users.
 pub(crate) fn is_root() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();

@@ -9,7 +9,7 @@ use crate::{
     stage::{Cluster, MANAGEMENT, get, until},
 };
 
-const NAMESPACE: &str = "playground";
+pub(crate) const NAMESPACE: &str = "playground";
 const IMAGE: &str = "example.com/butler/web:1";
 const PROGRAM: &str = "/web";
 
@@ -29,24 +29,33 @@ pub(crate) fn push_image() {
 
 /// A tenant with a web server, reached from the host by an address of the platform.
 pub(crate) struct Tenant {
-    name: String,
+    pub(crate) name: String,
+    /// Of its machines.
+    pub(crate) namespace: String,
     pub(crate) cluster: Cluster,
     pub(crate) address: String,
 }
 
 impl Tenant {
-    /// Makes a tenant like the sample, ranges included.
+    /// Makes a tenant of Cluster API's own objects, with the ranges of the sample.
     pub(crate) fn make(name: &str) {
-        let sample = include_str!("../../../../samples/demo.yaml");
-        Cluster(MANAGEMENT.to_owned()).apply(&sample.replace("demo", name));
+        let sample = include_str!("../../../../samples/cluster-api.yaml");
+        Cluster(MANAGEMENT.to_owned()).apply(&sample.replace("plain", name));
+    }
+
+    /// The namespace of a `TenantCluster`'s objects.
+    pub(crate) fn namespace_of(name: &str) -> String {
+        let path = "jsonpath={.status.tenantNamespace}";
+        let words = ["get", "tenantcluster", name, "-n", NAMESPACE, "-o", path];
+        Cluster(MANAGEMENT.to_owned()).kubectl(&words)
     }
 
     /// Waits for the tenant's node, and starts the web server on it.
-    pub(crate) fn serve(name: &str, folder: &std::path::Path) -> Self {
+    pub(crate) fn serve(name: &str, namespace: &str, folder: &std::path::Path) -> Self {
         let management = Cluster(MANAGEMENT.to_owned());
         let secret = format!("secret/{name}-kubeconfig");
         let value = "go-template={{.data.value | base64decode}}";
-        let words = ["get", "-n", NAMESPACE, &secret, "-o", value];
+        let words = ["get", "-n", namespace, &secret, "-o", value];
         let kubeconfig = management.until("the tenant's kubeconfig", &words, |_| true);
         let path = folder.join(name);
         std::fs::write(&path, kubeconfig).unwrap();
@@ -64,6 +73,7 @@ impl Tenant {
         let address = cluster.until("an address", &words, |said| !said.is_empty());
         let tenant = Self {
             name: name.to_owned(),
+            namespace: namespace.to_owned(),
             cluster,
             address: format!("{address}:80"),
         };

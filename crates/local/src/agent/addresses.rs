@@ -1,17 +1,18 @@
-//! Who has which load-balancer address. Pure.
+//! Which Services have which load-balancer address, as claims on the platform's pool. Pure.
 //!
-//! The book of addresses is ours. A Service of a tenant gets what is written here, whatever its status says, so no
-//! tenant can take over an address of somebody else or make it look taken.
+//! Claims are the platform's own objects. What the status of a Service says it has is not read, so no tenant can take
+//! over an address of somebody else or make it look taken.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
     net::Ipv4Addr,
 };
 
 use butler_fabric::Layout;
-use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
-use super::world::{SeenService, View};
+use super::world::View;
 
 /// The management cluster among the others, which are called by a UID.
 pub const MANAGEMENT_CLUSTER: &str = "management";
@@ -21,201 +22,192 @@ const MOST: usize = 16;
 /// Addresses by cluster, and there by namespace and name.
 pub type Given = BTreeMap<String, BTreeMap<String, Ipv4Addr>>;
 
-/// The book of addresses.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Addresses {
-    given: Given,
-    /// The one that was given last: the search goes on behind it, so that an address that was freed rests.
-    last: Option<Ipv4Addr>,
+/// A Service that is to have an address.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wish {
+    /// The cluster it is in.
+    pub cluster: String,
+    /// Its namespace and name, with a slash between.
+    pub service: String,
 }
 
-impl Addresses {
-    /// What everybody has.
-    pub fn given(&self) -> &Given {
-        &self.given
+impl Wish {
+    /// The name of its claim: the same for as long as the Service has its name, and no other's.
+    pub fn claim(&self) -> String {
+        let mut name = "lb-".to_owned();
+        let digest = Sha256::digest(format!("{}\n{}", self.cluster, self.service));
+        for byte in digest.iter().take(10) {
+            // Writing to a text cannot fail.
+            let _ = write!(name, "{byte:02x}");
+        }
+        name
     }
+}
 
-    /// Takes back what nobody wants any more, and gives every other Service one: the one it has, else the one it asks
-    /// for, else the next that is free. The management cluster goes first: tenants' API servers are among its Services.
-    pub fn assign(&mut self, layout: Layout, views: &BTreeMap<String, View>) {
-        self.take_back(views);
-        let management = views.get_key_value(MANAGEMENT_CLUSTER).into_iter();
-        let tenants = views.iter().filter(|(id, _)| *id != MANAGEMENT_CLUSTER);
-        let all: Vec<_> = management.chain(tenants).collect();
-        for (id, view) in &all {
-            for service in &view.services {
-                // The platform's own word counts after the book was lost; a tenant's does not.
-                let held = service.held.filter(|_| *id == MANAGEMENT_CLUSTER);
-                self.give(layout, id, service, held);
-            }
-        }
-        for (id, view) in &all {
-            for service in &view.services {
-                self.give(layout, id, service, service.asked);
-            }
-        }
-        for (id, view) in all {
-            for service in &view.services {
-                let next = self.next(layout);
-                if self.give(layout, id, service, next) {
-                    self.last = next;
-                }
-            }
+/// A claim, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub wish: Wish,
+    /// What it was given.
+    pub address: Option<Ipv4Addr>,
+}
+
+/// What is to be done about claims.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Claims to make.
+    pub make: Vec<Wish>,
+    /// Claims to delete, by name.
+    pub drop: Vec<String>,
+}
+
+/// Decides. `known` are the clusters that there are; of one that was not heard of nothing is taken back.
+pub fn plan(known: &BTreeSet<String>, views: &BTreeMap<String, View>, held: &[Claim]) -> Changes {
+    let mut changes = Changes::default();
+    let mut kept: BTreeMap<&str, usize> = BTreeMap::new();
+    for claim in held {
+        let Wish { cluster, service } = &claim.wish;
+        let wanted = match views.get(cluster) {
+            _ if !known.contains(cluster) => false,
+            None => true,
+            Some(view) => view.services.iter().any(|it| it.name == *service),
+        };
+        if wanted {
+            *kept.entry(cluster).or_default() += 1;
+        } else {
+            changes.drop.push(claim.name.clone());
         }
     }
-
-    fn take_back(&mut self, views: &BTreeMap<String, View>) {
-        self.given.retain(|id, given| {
-            let services = views.get(id).map_or(&[][..], |view| &view.services);
-            given.retain(|name, _| services.iter().any(|service| service.name == *name));
-            !given.is_empty()
+    for (cluster, view) in views.iter().filter(|(id, _)| known.contains(*id)) {
+        let kept = kept.get(cluster.as_str()).copied().unwrap_or_default();
+        let most = if cluster == MANAGEMENT_CLUSTER {
+            usize::MAX
+        } else {
+            MOST
+        };
+        let services = view.services.iter().map(|service| Wish {
+            cluster: cluster.clone(),
+            service: service.name.clone(),
         });
+        let new = services.filter(|wish| held.iter().all(|claim| claim.wish != *wish));
+        changes.make.extend(new.take(most.saturating_sub(kept)));
     }
+    changes
+}
 
-    /// Whether a Service without an address has one now.
-    fn give(
-        &mut self,
-        layout: Layout,
-        id: &str,
-        service: &SeenService,
-        address: Option<Ipv4Addr>,
-    ) -> bool {
-        let Some(address) = address else { return false };
-        let own = self.given.get(id);
-        let has = own.is_some_and(|given| given.contains_key(&service.name));
-        let full = id != MANAGEMENT_CLUSTER && own.is_some_and(|given| given.len() >= MOST);
-        if has || full || !layout.balancers().contains(&address) || self.taken().contains(&address)
-        {
-            return false;
+/// What everybody has.
+pub fn given(layout: Layout, held: &[Claim]) -> Given {
+    let mut given = Given::new();
+    for Claim { wish, address, .. } in held {
+        if let Some(address) = address.filter(|address| layout.balancers().contains(address)) {
+            let own = given.entry(wish.cluster.clone()).or_default();
+            own.insert(wish.service.clone(), address);
         }
-        let own = self.given.entry(id.to_owned()).or_default();
-        own.insert(service.name.clone(), address);
-        true
     }
-
-    fn next(&self, layout: Layout) -> Option<Ipv4Addr> {
-        let range = layout.balancers();
-        let (first, last) = (range.network().to_bits(), range.broadcast().to_bits());
-        let start = self.last.map_or(first, |last| last.to_bits() + 1);
-        let taken = self.taken();
-        let mut candidates = (start..=last).chain(first..=last).map(Ipv4Addr::from_bits);
-        candidates.find(|address| range.contains(address) && !taken.contains(address))
-    }
-
-    fn taken(&self) -> BTreeSet<Ipv4Addr> {
-        let all = self.given.values().flat_map(BTreeMap::values);
-        all.copied().collect()
-    }
+    given
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::world::SeenService, *};
 
-    fn layout() -> Layout {
-        Layout::new("10.40.0.0/26".parse().unwrap()).unwrap()
-    }
-
-    fn service(name: &str, held: Option<&str>, asked: Option<&str>) -> SeenService {
-        SeenService {
-            name: name.to_owned(),
-            held: held.map(|it| it.parse().unwrap()),
-            asked: asked.map(|it| it.parse().unwrap()),
-        }
-    }
-
-    fn assigned(book: &mut Addresses, clusters: &[(&str, &[SeenService])]) -> Vec<String> {
-        let view = |(id, services): &(&str, &[SeenService])| {
-            let services = services.to_vec();
-            let nodes = Vec::new();
-            ((*id).to_owned(), View { nodes, services })
+    fn view(services: &[&str]) -> View {
+        let service = |name: &&str| SeenService {
+            name: (*name).to_owned(),
+            held: None,
         };
-        book.assign(layout(), &clusters.iter().map(view).collect());
-        let given = book.given().values().flatten();
-        given.map(|(name, it)| format!("{name} {it}")).collect()
-    }
-
-    #[test]
-    fn who_has_an_address_keeps_it_and_others_get_what_they_ask_for_or_the_next() {
-        let services = [
-            service("a", None, None),
-            service("b", None, Some("10.40.0.33")),
-            service("c", Some("10.40.0.32"), None),
-            service("d", None, Some("10.40.0.32")),
-        ];
-        let mut book = Addresses::default();
-        let wanted = [
-            "a 10.40.0.34",
-            "b 10.40.0.33",
-            "c 10.40.0.32",
-            "d 10.40.0.35",
-        ];
-        for _ in 0..2 {
-            assert_eq!(
-                assigned(&mut book, &[(MANAGEMENT_CLUSTER, &services)]),
-                wanted
-            );
+        View {
+            nodes: Vec::new(),
+            services: services.iter().map(service).collect(),
         }
     }
 
-    #[test]
-    fn an_address_that_is_not_ours_to_give_is_not_given() {
-        let services = [service("a", Some("10.40.0.5"), Some("192.0.2.1"))];
-        let given = assigned(
-            &mut Addresses::default(),
-            &[(MANAGEMENT_CLUSTER, &services)],
-        );
-        assert_eq!(given, ["a 10.40.0.32"]);
-    }
-
-    #[test]
-    fn a_tenant_gets_no_address_by_claiming_that_it_has_it() {
-        let mut book = Addresses::default();
-        let api = [service("api", None, None)];
-        assigned(&mut book, &[(MANAGEMENT_CLUSTER, &api)]);
-        let thief = [service("web", Some("10.40.0.32"), Some("10.40.0.32"))];
-        let given = assigned(&mut book, &[(MANAGEMENT_CLUSTER, &api), ("blue", &thief)]);
-        assert_eq!(given, ["web 10.40.0.33", "api 10.40.0.32"]);
-    }
-
-    #[test]
-    fn two_tenants_with_equal_names_have_different_addresses() {
-        let mut book = Addresses::default();
-        let web = [service("web", None, None)];
-        let given = assigned(&mut book, &[("blue", &web), ("red", &web)]);
-        assert_eq!(given, ["web 10.40.0.32", "web 10.40.0.33"]);
-        assert_eq!(assigned(&mut book, &[("red", &web)]), ["web 10.40.0.33"]);
-    }
-
-    #[test]
-    fn a_freed_address_rests_until_the_others_were_used() {
-        let mut book = Addresses::default();
-        let mut one = |name: &str| {
-            assigned(
-                &mut book,
-                &[(MANAGEMENT_CLUSTER, &[service(name, None, None)])],
-            )
-        };
-        assert_eq!(one("a"), ["a 10.40.0.32"]);
-        assert_eq!(one("b"), ["b 10.40.0.33"]);
-        for round in 0..14 {
-            one(&format!("x{round}"));
+    fn wish(cluster: &str, service: &str) -> Wish {
+        Wish {
+            cluster: cluster.to_owned(),
+            service: service.to_owned(),
         }
-        assert_eq!(one("c"), ["c 10.40.0.32"]);
+    }
+
+    fn claim(cluster: &str, service: &str, address: Option<&str>) -> Claim {
+        let wish = wish(cluster, service);
+        Claim {
+            name: wish.claim(),
+            wish,
+            address: address.map(|it| it.parse().unwrap()),
+        }
+    }
+
+    fn known(ids: &[&str]) -> BTreeSet<String> {
+        ids.iter().map(|it| (*it).to_owned()).collect()
+    }
+
+    fn views(all: &[(&str, &[&str])]) -> BTreeMap<String, View> {
+        let each = all.iter().map(|(id, it)| ((*id).to_owned(), view(it)));
+        each.collect()
     }
 
     #[test]
-    fn a_greedy_tenant_leaves_some_for_others_and_an_empty_range_leaves_the_rest_waiting() {
-        let many: Vec<_> = (0..40)
-            .map(|it| service(&format!("s{it:02}"), None, None))
-            .collect();
-        let mut book = Addresses::default();
-        assert_eq!(assigned(&mut book, &[("blue", &many)]).len(), MOST);
-        let mut book = Addresses::default();
-        let all = layout().balancers().hosts().count() + 2;
+    fn a_service_asks_once_and_its_claim_goes_with_it() {
+        let known = known(&[MANAGEMENT_CLUSTER, "blue"]);
+        let seen = views(&[
+            ("blue", &["x/web", "x/api"]),
+            (MANAGEMENT_CLUSTER, &["t/demo"]),
+        ]);
+        let held = [claim("blue", "x/web", None), claim("blue", "x/old", None)];
+        let changes = plan(&known, &seen, &held);
         assert_eq!(
-            assigned(&mut book, &[(MANAGEMENT_CLUSTER, &many)]).len(),
-            all
+            changes.make,
+            [wish("blue", "x/api"), wish(MANAGEMENT_CLUSTER, "t/demo")]
         );
+        assert_eq!(changes.drop, [wish("blue", "x/old").claim()]);
+    }
+
+    #[test]
+    fn nothing_is_taken_back_from_a_cluster_that_was_not_heard_of_and_everything_from_one_that_is_gone()
+     {
+        let held = [claim("blue", "x/web", None), claim("gone", "x/web", None)];
+        let changes = plan(&known(&["blue"]), &BTreeMap::new(), &held);
+        assert_eq!(changes.drop, [wish("gone", "x/web").claim()]);
+        assert_eq!(changes.make, []);
+    }
+
+    #[test]
+    fn equal_names_in_two_clusters_are_two_claims() {
+        assert_ne!(wish("blue", "x/web").claim(), wish("red", "x/web").claim());
+        assert_ne!(wish("a", "b/c").claim(), wish("a/b", "c").claim());
+    }
+
+    #[test]
+    fn a_greedy_tenant_leaves_some_for_others() {
+        let names: Vec<_> = (0..40).map(|it| format!("x/{it:02}")).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let known = known(&["blue", MANAGEMENT_CLUSTER]);
+        let seen = views(&[("blue", &names), (MANAGEMENT_CLUSTER, &names)]);
+        let made = plan(&known, &seen, &[]).make;
+        let of = |id: &str| made.iter().filter(|it| it.cluster == id).count();
+        assert_eq!((of("blue"), of(MANAGEMENT_CLUSTER)), (MOST, 40));
+        let held: Vec<_> = made
+            .iter()
+            .map(|it| claim(&it.cluster, &it.service, None))
+            .collect();
+        assert_eq!(plan(&known, &seen, &held), Changes::default());
+    }
+
+    #[test]
+    fn only_addresses_of_load_balancers_are_used() {
+        let layout = Layout::new("10.40.0.0/24".parse().unwrap()).unwrap();
+        let held = [
+            claim("blue", "x/web", Some("10.40.0.130")),
+            claim("blue", "x/odd", Some("10.40.0.1")),
+            claim("red", "x/web", None),
+        ];
+        let given = given(layout, &held);
+        assert_eq!(given["blue"].len(), 1);
+        assert_eq!(given["blue"]["x/web"].to_string(), "10.40.0.130");
+        assert!(!given.contains_key("red"));
     }
 }

@@ -129,9 +129,10 @@ impl Book {
         &self,
         machine: &str,
         cluster: &str,
+        address: Ipv4Addr,
     ) -> Result<Attached, BookError> {
         let (layout, reserved) = (self.settings.layout, [self.settings.management()]);
-        let address = self.change(|ledger| ledger.attach(layout, &reserved, machine, cluster))?;
+        self.change(|ledger| ledger.attach(layout, &reserved, machine, cluster, address))?;
         self.settled().await?;
         Ok(Attached {
             namespace: self.fabric.file(&Space::Machine(machine.to_owned())),

@@ -1,7 +1,7 @@
 //! Follows the management cluster and all tenants: what is seen becomes the network's records and Services' addresses.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::{Path, PathBuf},
     pin::pin,
@@ -24,8 +24,9 @@ use tokio::{
 };
 
 use super::{
-    addresses::{Addresses, MANAGEMENT_CLUSTER},
+    addresses::{Given, MANAGEMENT_CLUSTER},
     book::Book,
+    claims::{self, Wishes},
     follow,
     tenants::Tenants,
     world::{self, SeenPod, View},
@@ -47,7 +48,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Seen {
     views: BTreeMap<String, View>,
-    addresses: Addresses,
+    given: Given,
 }
 
 impl Seen {
@@ -71,17 +72,20 @@ impl Seen {
         ledger: &Ledger,
         pods: &[SeenPod],
     ) -> Records {
-        let given = self.addresses.given();
-        world::records(settings, ledger, &self.views, given, pods)
+        world::records(settings, ledger, &self.views, &self.given, pods)
     }
 
-    /// Forgets clusters that are no longer in the book, and gives addresses.
-    fn settle(&mut self, settings: &Settings, ledger: &Ledger) {
-        let ids: Vec<_> = ledger.tenants().map(|(id, _)| id).collect();
-        self.views
-            .retain(|id, _| id == MANAGEMENT_CLUSTER || ids.contains(&id.as_str()));
-        self.addresses.assign(settings.layout, &self.views);
+    /// Forgets clusters that are no longer in the book.
+    fn settle(&mut self, known: &BTreeSet<String>) {
+        self.views.retain(|id, _| known.contains(id));
     }
+}
+
+/// The clusters that there are.
+fn known(ledger: &Ledger) -> BTreeSet<String> {
+    let tenants = ledger.tenants().map(|(id, _)| id);
+    let all = tenants.chain([MANAGEMENT_CLUSTER]);
+    all.map(str::to_owned).collect()
 }
 
 /// Never ends.
@@ -94,7 +98,11 @@ pub(super) async fn follow(
 ) {
     let client = client_when_it_answers(&paths.agent_kubeconfig()).await;
     let (sights, mut seeing) = mpsc::channel(64);
-    let given = watch::Sender::new(seen.addresses.given().clone());
+    let given = watch::Sender::new(seen.given.clone());
+    let (wishes, asking) = watch::channel(None);
+    let (saying, mut said) = watch::channel(None);
+    let claiming = claims::keep(paths.provider_kubeconfig(), settings.layout, asking, saying);
+    let _claiming = task::spawn("claim addresses", claiming);
     let management = follow::cluster(
         MANAGEMENT_CLUSTER.to_owned(),
         client.clone(),
@@ -112,9 +120,13 @@ pub(super) async fn follow(
     loop {
         let ledger = of_book.borrow_and_update().clone();
         tenants.keep(&ledger);
-        seen.settle(&settings, &ledger);
+        let known = known(&ledger);
+        seen.settle(&known);
+        if let Some(news) = said.borrow_and_update().clone() {
+            seen.given = news;
+        }
         if stored != seen {
-            // On disk before anybody acts on it: after a crash nobody gets an address a second time.
+            // On disk before anybody acts on it: whoever starts again knows of every Service that has a claim.
             match write(&Seen::path(&paths), &serde_json::json!(seen).to_string()) {
                 Ok(()) => stored.clone_from(&seen),
                 Err(error) => tracing::error!(%error, "what is seen could not be written down"),
@@ -130,16 +142,26 @@ pub(super) async fn follow(
             changed
         });
         given.send_if_modified(|held| {
-            let changed = held != seen.addresses.given();
-            held.clone_from(seen.addresses.given());
+            let changed = *held != seen.given;
+            held.clone_from(&seen.given);
             changed
         });
+        if stored == seen {
+            let views = seen.views.clone();
+            let next = Some(Wishes { known, views });
+            wishes.send_if_modified(|held| {
+                let changed = *held != next;
+                *held = next;
+                changed
+            });
+        }
         tokio::select! {
             _ = of_pods.next() => {}
             Some((id, view)) = seeing.recv() => {
                 seen.views.insert(id, view);
             }
             changed = of_book.changed() => if changed.is_err() { return },
+            changed = said.changed() => if changed.is_err() { return },
         }
     }
 }

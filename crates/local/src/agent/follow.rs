@@ -134,14 +134,9 @@ fn service(service: &Service) -> Option<SeenService> {
         .as_ref()
         .and_then(|it| it.load_balancer.as_ref());
     let held = status.and_then(|it| it.ingress.as_ref()?.first()?.ip.as_deref()?.parse().ok());
-    let asked = spec
-        .load_balancer_ip
-        .as_ref()
-        .and_then(|it| it.parse().ok());
     Some(SeenService {
         name: format!("{}/{}", service.namespace()?, service.name_any()),
         held,
-        asked,
     })
 }
 

@@ -1,6 +1,12 @@
 //! The infrastructure provider of this platform: machines of this host on the platform's network.
 
-use std::{collections::BTreeMap, io, net::Ipv4Addr, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io,
+    net::{IpAddr, Ipv4Addr},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use async_trait::async_trait;
 use butler_images::catalog;
@@ -24,6 +30,7 @@ use super::{book::Book, cluster::client_when_it_answers};
 use crate::{
     ledger::Tenant,
     machines::{PLUGINS, machines},
+    pools::MACHINES,
     settings::{Paths, Settings},
 };
 
@@ -95,6 +102,7 @@ fn common(settings: &Settings, toolchain: &Toolchain) -> io::Result<MachineSetti
             authority: None,
         }],
         image_store: None,
+        pool: Some(MACHINES.to_owned()),
     })
 }
 
@@ -125,8 +133,18 @@ impl Network for Book {
         Ok(self.close_cluster(cluster).await?)
     }
 
-    async fn attach(&self, machine: &MachineId, cluster: &str) -> Result<Attachment, Trouble> {
-        let attached = self.attach_machine(machine.as_str(), cluster).await?;
+    async fn attach(
+        &self,
+        machine: &MachineId,
+        cluster: &str,
+        address: Option<IpAddr>,
+    ) -> Result<Attachment, Trouble> {
+        let Some(IpAddr::V4(address)) = address else {
+            return Err(format!("pool {MACHINES} gave no IPv4 address, but {address:?}").into());
+        };
+        let attached = self
+            .attach_machine(machine.as_str(), cluster, address)
+            .await?;
         Ok(Attachment {
             namespace: attached.namespace,
             address: attached.address.into(),

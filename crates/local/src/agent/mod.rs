@@ -4,10 +4,13 @@
 
 pub mod addresses;
 mod book;
+mod claims;
 mod cluster;
+mod controllers;
 mod follow;
 mod machines;
 mod services;
+mod supervise;
 mod tenants;
 pub mod world;
 
@@ -56,9 +59,18 @@ pub async fn run(
     let keeper = Keeper::new(fabric.clone(), records);
     let mut applied = keeper.applied();
     let book = Book::new(&paths, &settings, ledger, fabric, keeper.applied());
+    let routers = keeper.routers();
     let keeper = task::spawn("fabric", keeper.run(stop.clone()));
-    let services = services::start(&paths, &settings, &toolchain)
-        .map_err(Error::on("start the registry and the resolver"))?;
+    let mut services = services::all(&paths, &settings, &toolchain)
+        .map_err(Error::on("prepare the registry and the resolver"))?;
+    services.extend(controllers::services(&paths));
+    let services: Vec<_> = services
+        .into_iter()
+        .map(|it| {
+            let name = it.name;
+            task::spawn(name, supervise::keep(it, routers.clone(), stop.clone()))
+        })
+        .collect();
     let looking_after = {
         let (paths, settings) = (paths.clone(), settings.clone());
         machines::run(paths, settings, toolchain, book.clone(), stop.clone())
@@ -72,7 +84,9 @@ pub async fn run(
     });
     stop.cancelled().await;
     drop(work);
-    drop(services);
+    for service in services {
+        service.join().await;
+    }
     keeper.join().await;
     Ok(())
 }

@@ -1,29 +1,19 @@
 //! The two services on the router: the registry, and a resolver that knows no names.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    process::Stdio,
-    time::Duration,
-};
+use std::{ffi::OsString, io, path::Path};
 
 use butler_fabric::{Fabric, Space};
-use butler_runtime::task::{self, Task};
 use butler_toolchain::Toolchain;
-use tokio::{process::Command, time::sleep};
 
+use super::supervise::Service;
 use crate::settings::{Paths, REGISTRY_PORT, Settings, write};
 
-/// Before a service that ended is started again.
-const PAUSE: Duration = Duration::from_millis(300);
-
-/// Runs both until the tasks are dropped.
-pub(super) fn start(
+/// Both, with their files.
+pub(super) fn all(
     paths: &Paths,
     settings: &Settings,
     toolchain: &Toolchain,
-) -> io::Result<Vec<Task>> {
-    let find = |name: &str| toolchain.binary(name, None).map_err(io::Error::other);
+) -> io::Result<Vec<Service>> {
     let registry = paths.state.join("registry.yaml");
     write(
         &registry,
@@ -32,62 +22,28 @@ pub(super) fn start(
     let names = paths.state.join("Corefile");
     write(&names, &resolver_config(settings))?;
     let router = Fabric::new(paths.network()).file(&Space::Router);
-    let service = |name: &'static str, program: PathBuf, arguments: Vec<PathBuf>| {
-        let log = paths.log(name);
-        task::spawn(name, keep(name, router.clone(), program, arguments, log))
+    let service = |name: &'static str, program: &str, arguments: [&Path; 2]| {
+        let program = toolchain.binary(program, None).map_err(io::Error::other)?;
+        let mut net = OsString::from("--net=");
+        net.push(&router);
+        let mut command = vec!["nsenter".into(), net, program.into()];
+        command.extend(arguments.map(OsString::from));
+        Ok::<_, io::Error>(Service {
+            name,
+            command,
+            identity: &[],
+            environment: vec![
+                ("OTEL_TRACES_EXPORTER", "none".into()),
+                // Far above what either needs at rest: the registry gives back what it took to be filled.
+                ("GOMEMLIMIT", "128MiB".into()),
+            ],
+            log: paths.log(name),
+        })
     };
     Ok(vec![
-        service(
-            "registry",
-            find("registry")?,
-            vec!["serve".into(), registry],
-        ),
-        service("resolver", find("coredns")?, vec!["-conf".into(), names]),
+        service("registry", "registry", [Path::new("serve"), &registry])?,
+        service("resolver", "coredns", [Path::new("-conf"), &names])?,
     ])
-}
-
-/// Runs a program in the router's namespace, again whenever it ends.
-async fn keep(
-    name: &'static str,
-    router: PathBuf,
-    program: PathBuf,
-    arguments: Vec<PathBuf>,
-    log: PathBuf,
-) {
-    loop {
-        let ended = run(&router, &program, &arguments, &log).await;
-        // At first there is no namespace, or it has no address yet.
-        tracing::info!(name, ?ended, "a service ended and is started again");
-        sleep(PAUSE).await;
-    }
-}
-
-async fn run(
-    router: &Path,
-    program: &Path,
-    arguments: &[PathBuf],
-    log: &Path,
-) -> io::Result<std::process::ExitStatus> {
-    let log = std::fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(log)?;
-    let mut net = std::ffi::OsString::from("--net=");
-    net.push(router);
-    let mut child = Command::new("setpriv")
-        .args(["--pdeathsig", "KILL", "--", "nsenter"])
-        .arg(net)
-        .arg(program)
-        .args(arguments)
-        .env("OTEL_TRACES_EXPORTER", "none")
-        // Far above what either needs at rest: the registry gives back what it took to be filled.
-        .env("GOMEMLIMIT", "128MiB")
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        .kill_on_drop(true)
-        .spawn()?;
-    child.wait().await
 }
 
 fn registry_config(settings: &Settings, storage: &Path) -> String {

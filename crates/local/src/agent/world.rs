@@ -36,8 +36,6 @@ pub struct SeenService {
     pub name: String,
     /// The address its status has.
     pub held: Option<Ipv4Addr>,
-    /// The address its owner would like.
-    pub asked: Option<Ipv4Addr>,
 }
 
 /// What was last seen of a cluster. It is kept while the cluster does not answer.
@@ -156,7 +154,7 @@ mod tests {
 
     fn book() -> Ledger {
         let mut book = Ledger::default();
-        for id in ["blue", "red"] {
+        for (id, address) in [("blue", [10, 40, 0, 2]), ("red", [10, 40, 0, 3])] {
             let tenant = Tenant {
                 name: format!("team/{id}"),
                 namespace: "team".to_owned(),
@@ -166,7 +164,7 @@ mod tests {
                 services: "10.96.0.0/16".parse().unwrap(),
             };
             book.open(id, tenant);
-            book.attach(settings().layout, &[settings().management()], id, id)
+            book.attach(settings().layout, &[], id, id, address.into())
                 .unwrap();
         }
         book

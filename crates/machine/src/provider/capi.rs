@@ -64,6 +64,7 @@ pub(super) struct ClusterStatus {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ClusterInitialization {
     pub(super) infrastructure_provisioned: Option<bool>,
+    pub(super) control_plane_initialized: Option<bool>,
 }
 
 /// A Machine.
@@ -134,6 +135,15 @@ macro_rules! kind {
 
 kind!(Cluster, "Cluster", "clusters");
 kind!(Machine, "Machine", "machines");
+
+impl Cluster {
+    /// Whether its control plane needs no machine of ours, and does not serve yet.
+    pub(super) fn waits_for_hosted_control_plane(&self) -> bool {
+        let reference = self.spec.control_plane_ref.as_ref();
+        let hosted = reference.is_some_and(|reference| reference.kind == "StewardControlPlane");
+        hosted && self.status.initialization.control_plane_initialized != Some(true)
+    }
+}
 
 /// Name of the owner of a kind, in the same namespace, whatever version it was written with.
 pub(super) fn owner<'a>(object: &'a impl Resource, kind: &str) -> Option<&'a str> {

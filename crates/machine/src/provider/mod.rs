@@ -5,6 +5,7 @@
 //! namespaces. What may be done next is decided by pure functions over what was observed.
 
 mod capi;
+pub mod claims;
 mod host;
 mod local_cluster;
 mod local_host;
@@ -29,6 +30,7 @@ use butler_runtime::{
 use kube::{Api, Client, runtime::watcher};
 use tokio_util::sync::CancellationToken;
 
+use self::claims::{IPAddress, IPAddressClaim};
 pub use self::{
     host::Host,
     local_host::LocalHost,
@@ -63,6 +65,8 @@ pub struct Settings {
     pub mirrors: Vec<Mirror>,
     /// A container store to start from.
     pub image_store: Option<PathBuf>,
+    /// The `NetworkPool` that addresses come from; without one the network gives them.
+    pub pool: Option<String>,
 }
 
 /// What the controllers need besides a client.
@@ -128,6 +132,8 @@ struct Feeds {
     machines: Feed<capi::Machine>,
     local_clusters: Feed<LocalCluster>,
     local_machines: Feed<LocalMachine>,
+    claims: Feed<IPAddressClaim>,
+    addresses: Feed<IPAddress>,
 }
 
 impl Feeds {
@@ -137,7 +143,9 @@ impl Feeds {
             clusters: Feed::start(Api::all(client.clone()), everything.clone()),
             machines: Feed::start(Api::all(client.clone()), everything.clone()),
             local_clusters: Feed::start(Api::all(client.clone()), everything.clone()),
-            local_machines: Feed::start(Api::all(client.clone()), everything),
+            local_machines: Feed::start(Api::all(client.clone()), everything.clone()),
+            claims: Feed::start(Api::all(client.clone()), everything.clone()),
+            addresses: Feed::start(Api::all(client.clone()), everything),
         })
     }
 
@@ -147,12 +155,16 @@ impl Feeds {
             machines,
             local_clusters,
             local_machines,
+            claims,
+            addresses,
         } = self;
         tokio::join!(
             clusters.ready(),
             machines.ready(),
             local_clusters.ready(),
-            local_machines.ready()
+            local_machines.ready(),
+            claims.ready(),
+            addresses.ready()
         );
     }
 }

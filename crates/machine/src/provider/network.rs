@@ -46,9 +46,15 @@ pub trait Network: Send + Sync + 'static {
     /// Removes the network of a Cluster that has no machines any more, by the UID of its `LocalCluster`.
     async fn close(&self, cluster: &str) -> Result<(), Trouble>;
 
-    /// Connects a machine to the network of its Cluster.
-    async fn attach(&self, machine: &MachineId, cluster: &str) -> Result<Attachment, Trouble>;
+    /// Connects a machine to the network of its Cluster, with the address that a pool gave it, or one of the network's
+    /// own choice.
+    async fn attach(
+        &self,
+        machine: &MachineId,
+        cluster: &str,
+        address: Option<IpAddr>,
+    ) -> Result<Attachment, Trouble>;
 
-    /// Takes a machine that is gone off the network; its address rests before somebody else gets it.
+    /// Takes a machine that is gone off the network.
     async fn detach(&self, machine: &MachineId) -> Result<(), Trouble>;
 }

@@ -3,7 +3,7 @@
 use butler_runtime::rbac::{Manifest, READ, process, rule};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use super::{LEASE, capi};
+use super::{LEASE, capi, claims};
 
 const GROUP: &str = "infrastructure.cluster.x-k8s.io";
 /// Name of the service account.
@@ -30,6 +30,13 @@ fn rules() -> Vec<PolicyRule> {
             &[GROUP],
             &["localclusters/status", "localmachines/status"],
             &["patch"],
+        ),
+        // Addresses of machines and load balancers.
+        rule(&[claims::GROUP], &["ipaddressclaims", "ipaddresses"], &READ),
+        rule(
+            &[claims::GROUP],
+            &["ipaddressclaims"],
+            &["create", "delete"],
         ),
         // Bootstrap data, by the name that a Machine gives.
         rule(&[""], &["secrets"], &["get"]),

@@ -7,6 +7,7 @@
     reason = "a test fails where it stands"
 )]
 
+mod addresses;
 mod contract;
 mod faults;
 mod stage;
@@ -269,4 +270,37 @@ async fn a_restarted_provider_writes_nothing_and_may_do_no_more_than_its_role_sa
     let writes = server.writes(mark).await.by_user(account.name());
     let old = writes.only(|write| write.name() != "sea");
     assert_eq!(old.count(), 0, "{old}");
+}
+
+#[tokio::test]
+async fn a_cluster_with_a_hosted_control_plane_is_provisioned_when_that_serves() {
+    let server = stage::server().await;
+    let home = server.namespace("team").await;
+    let play = Play::new();
+    let _provider = stage::provider(server.client(), &play);
+    stage::cluster(&home, "sky").await;
+    let hosted = json!({"spec": {"controlPlaneRef": {
+        "apiGroup": "controlplane.cluster.x-k8s.io", "kind": "StewardControlPlane", "name": "sky",
+    }}});
+    let clusters = stage::core(&home, "Cluster");
+    let params = PatchParams::default();
+    clusters
+        .patch("sky", &params, &Patch::Merge(&hosted))
+        .await
+        .unwrap();
+    let locals = home.api::<LocalCluster>();
+    wait_for(&locals, "sky", "to say why", PATIENCE, |local| {
+        let status = local.status.as_ref();
+        let mut held = status.iter().flat_map(|status| &status.conditions);
+        held.any(|held| held.reason == "WaitingForControlPlane")
+    })
+    .await;
+    // Its network is there all the same: the control plane needs it.
+    assert_eq!(play.held().networks.len(), 1);
+    let there = json!({"status": {"initialization": {"controlPlaneInitialized": true}}});
+    clusters
+        .patch_status("sky", &params, &Patch::Merge(&there))
+        .await
+        .unwrap();
+    stage::provisioned_cluster(&home, "sky").await;
 }

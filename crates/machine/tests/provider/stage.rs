@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr},
     sync::{Arc, Mutex, MutexGuard},
 };
 
@@ -37,7 +37,7 @@ pub(crate) const AGENT: &str = "local-provider-test";
 #[derive(Default)]
 pub(crate) struct Held {
     pub(crate) machines: BTreeMap<MachineId, (MachineSpec, Plan, Observed)>,
-    pub(crate) attached: BTreeMap<MachineId, (String, Ipv4Addr)>,
+    pub(crate) attached: BTreeMap<MachineId, (String, IpAddr)>,
     pub(crate) networks: BTreeMap<String, ClusterNetwork>,
     /// What was not in order, such as a network that is closed under a machine.
     pub(crate) faults: BTreeSet<String>,
@@ -155,19 +155,25 @@ impl Network for Play {
         Ok(())
     }
 
-    async fn attach(&self, machine: &MachineId, cluster: &str) -> Result<Attachment, Trouble> {
+    async fn attach(
+        &self,
+        machine: &MachineId,
+        cluster: &str,
+        address: Option<IpAddr>,
+    ) -> Result<Attachment, Trouble> {
         let mut held = self.held();
         if !held.networks.contains_key(cluster) {
             held.faults
                 .insert("a machine was attached to no network".to_owned());
         }
         held.given += 1;
-        let next = Ipv4Addr::new(10, 40, 0, held.given);
+        let next = Ipv4Addr::new(10, 40, 0, held.given).into();
+        let next = address.unwrap_or(next);
         let attached = held.attached.entry(machine.clone());
         let address = attached.or_insert_with(|| (cluster.to_owned(), next)).1;
         Ok(Attachment {
             namespace: "/run/netns/x".into(),
-            address: address.into(),
+            address,
             nameservers: Vec::new(),
         })
     }
@@ -185,6 +191,11 @@ impl Network for Play {
 
 /// The provider as a future.
 pub(crate) async fn work(client: Client, play: Arc<Play>) {
+    work_with(client, play, None).await;
+}
+
+/// The provider with a pool that addresses come from.
+pub(crate) async fn work_with(client: Client, play: Arc<Play>, pool: Option<String>) {
     let metrics = Metrics::default();
     let images = [("v1.34.4", "/images/34"), ("v1.35.4", "/images/35")];
     let surroundings = Surroundings {
@@ -201,6 +212,7 @@ pub(crate) async fn work(client: Client, play: Arc<Play>) {
             sandbox_image: "registry.k8s.io/pause:3.10.1".to_owned(),
             mirrors: Vec::new(),
             image_store: None,
+            pool,
         },
         host: Arc::<Play>::clone(&play),
         network: play,

@@ -1,7 +1,7 @@
 //! The whole way: a `LocalMachine` becomes a real machine and a Node that is Ready, and goes again.
 
 use std::{
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr},
     path::PathBuf,
     sync::{Arc, Mutex},
     time::Instant,
@@ -52,7 +52,12 @@ impl Network for Cable {
         Ok(())
     }
 
-    async fn attach(&self, machine: &MachineId, _: &str) -> Result<Attachment, Trouble> {
+    async fn attach(
+        &self,
+        machine: &MachineId,
+        _: &str,
+        _: Option<IpAddr>,
+    ) -> Result<Attachment, Trouble> {
         let mut attached = self.attached.lock().unwrap();
         if !attached.contains(machine) {
             attached.push(machine.clone());
@@ -123,6 +128,7 @@ fn surroundings(machines: Machines, network: Arc<dyn Network>) -> Surroundings {
             sandbox_image: "registry.k8s.io/pause:3.10.1".to_owned(),
             mirrors: Vec::new(),
             image_store: None,
+            pool: None,
         },
         host: LocalHost::new(machines).unwrap(),
         network,

@@ -43,7 +43,10 @@ pub(super) fn status(
 ) -> StewardControlPlaneStatus {
     let held = plane.status.clone().unwrap_or_default();
     let (version, deployment) = observed(tenant);
-    let initialized = is_initialized(&held) || (findings.handed_over && serves(version.status));
+    // Cluster API connects the moment it is said, and comes back half a minute after it was refused: so not before the
+    // tenant knows who its administrators are.
+    let first = findings.handed_over && serves(version.status) && is_furnished(tenant);
+    let initialized = is_initialized(&held) || first;
     let next = StewardControlPlaneStatus {
         external_managed_control_plane: Some(true),
         initialization: Some(ControlPlaneInitialization {
@@ -92,6 +95,13 @@ pub(super) fn paused(
 fn is_initialized(held: &StewardControlPlaneStatus) -> bool {
     let held = held.initialization.as_ref();
     held.and_then(|held| held.control_plane_initialized) == Some(true)
+}
+
+/// Whether everything that nodes and people find in the tenant cluster stands.
+fn is_furnished(tenant: Option<&TenantControlPlane>) -> bool {
+    let status = tenant.and_then(|tenant| tenant.status.as_ref());
+    let mut conditions = status.iter().flat_map(|status| &status.conditions);
+    conditions.any(|held| held.type_ == "TenantReady" && held.status == "True")
 }
 
 fn observed(tenant: Option<&TenantControlPlane>) -> (VersionStatus, DeploymentStatus) {
@@ -230,7 +240,12 @@ mod tests {
     fn tenant(state: &str) -> TenantControlPlane {
         let mut tenant = TenantControlPlane::default();
         let resources = json!({"version": {"version": "v1.35.4", "status": state}, "deployment": {"replicas": 2}});
-        tenant.status = serde_json::from_value(json!({"kubernetesResources": resources})).unwrap();
+        let furnished = json!({
+            "type": "TenantReady", "status": "True", "reason": "Ready", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        let status = json!({"kubernetesResources": resources, "conditions": [furnished]});
+        tenant.status = serde_json::from_value(status).unwrap();
         tenant
     }
 
@@ -251,10 +266,20 @@ mod tests {
     }
 
     #[test]
-    fn initialization_waits_for_the_secrets_and_never_goes_back() {
+    fn initialization_waits_for_the_secrets_and_the_tenants_rights_and_never_goes_back() {
         let mut plane = plane(2);
         assert!(!initialized(&report(&plane, "Ready", false)));
         assert!(!initialized(&report(&plane, "Provisioning", true)));
+        let mut bare = tenant("Ready");
+        if let Some(status) = &mut bare.status {
+            status.conditions.clear();
+        }
+        let findings = Findings {
+            handed_over: true,
+            ..Findings::default()
+        };
+        let early = status(&plane, Some(&bare), findings, Timestamp::UNIX_EPOCH);
+        assert!(!initialized(&early));
         let first = report(&plane, "Ready", true);
         assert!(initialized(&first));
         plane.status = Some(first);

@@ -186,8 +186,13 @@ pub(crate) async fn secrets(home: &Namespace, name: &str, kubeconfig: &str) {
 
 /// The status of a hosted control plane.
 pub(crate) async fn state(home: &Namespace, name: &str, endpoint: &str, state: &str, pods: i32) {
+    let furnished = json!({
+        "type": "TenantReady", "status": "True", "reason": "Ready", "message": "played",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
     let status = json!({"status": {
         "controlPlaneEndpoint": endpoint,
+        "conditions": [furnished],
         "kubernetesResources": {
             "version": {"version": "v1.35.4", "status": state},
             "deployment": {

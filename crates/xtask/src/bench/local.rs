@@ -81,15 +81,10 @@ fn memory() -> Result<f64> {
 fn join() -> Result<f64> {
     let demo = format!("{STATE}/demo.conf");
     let admin = format!("{STATE}/admin.conf");
-    let scale = [
-        "scale",
-        "-n",
-        "playground",
-        "machinedeployment/demo",
-        "--replicas=2",
-    ];
-    kubectl(&admin, &scale)?;
-    let machines = ["get", "localmachines", "-n", "playground", "-o", "name"];
+    let two = r#"-p={"spec":{"workers":{"replicas":2}}}"#;
+    let scale = ["patch", "tenantcluster", "demo", "-n", "playground"];
+    kubectl(&admin, &[&scale[..], &["--type=merge", two]].concat())?;
+    let machines = ["get", "localmachines", "-A", "-o", "name"];
     until("a second LocalMachine", || {
         Ok(kubectl(&admin, &machines)?.lines().count() == 2)
     })?;

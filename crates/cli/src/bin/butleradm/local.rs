@@ -1,9 +1,12 @@
 //! The commands about the platform of this machine.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    io::{Write as _, stdout},
+    process::ExitCode,
+};
 
 use butler_local::{
-    Error, Platform,
+    Controllers, Error, Platform,
     agent::AGENT,
     settings::{Paths, Settings},
 };
@@ -30,12 +33,31 @@ pub(crate) struct Up {
     /// Addresses of the management cluster's Services
     #[arg(long, default_value = "10.96.0.0/16")]
     services: Ipv4Net,
+    /// Where Butler's own controllers run: on the host they are quick to replace, for whoever works on them
+    #[arg(long, default_value = "pods")]
+    controllers: Place,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Place {
+    Pods,
+    #[value(alias = "processes")]
+    Process,
+}
+
+impl From<Place> for Controllers {
+    fn from(place: Place) -> Self {
+        match place {
+            Place::Pods => Self::Pods,
+            Place::Process => Self::Processes,
+        }
+    }
 }
 
 /// Which log.
 #[derive(clap::Args)]
 pub(crate) struct Logs {
-    /// agent, registry, resolver, containerd, kubelet or console
+    /// agent, registry, resolver, containerd, kubelet, console, butler-controller or steward
     #[arg(default_value = AGENT)]
     part: String,
 }
@@ -94,18 +116,24 @@ pub(crate) async fn up(args: &Up) -> Result {
     let (paths, toolchain) = place()?;
     let settings = settings(&toolchain, args.range, args.pods, args.services)?;
     let platform = Platform::new(paths, settings, toolchain)?;
-    platform.up(&*progress::for_stderr()).await?;
+    let controllers = args.controllers.into();
+    platform.up(controllers, &*progress::for_stderr()).await?;
     Ok(ExitCode::SUCCESS)
 }
 
 pub(crate) async fn status() -> Result {
     let status = existing()?.status().await?;
-    println!("{status}");
+    print(&format!("{status}\n"));
     Ok(if status.is_well() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Whoever has read enough may hang up.
+fn print(text: &str) {
+    let _ = stdout().write_all(text.as_bytes());
 }
 
 pub(crate) async fn down() -> Result {
@@ -119,10 +147,7 @@ pub(crate) async fn reset() -> Result {
 }
 
 pub(crate) fn logs(args: &Logs) -> Result {
-    let path: PathBuf = existing()?.log_of(&args.part)?;
-    let text = std::fs::read_to_string(&path);
-    let text = text.map_err(Error::on(format!("read {}", path.display())))?;
-    print!("{text}");
+    print(&existing()?.log_of(&args.part)?);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -102,6 +102,11 @@ impl Controller {
         };
         let opened = self.network.open(&network).await;
         opened.map_err(on_network("make", raw))?;
+        // From when it is provisioned Cluster API connects to the API server, and waits half a minute where it fails.
+        if cluster.waits_for_hosted_control_plane() {
+            let message = "the network is there; waits for the hosted control plane to serve";
+            return Ok(Some(("WaitingForControlPlane", message.to_owned())));
+        }
         Ok(None)
     }
 

@@ -1,5 +1,7 @@
 //! `LocalMachine`: one machine, from the moment its Machine has bootstrap data until it is deleted.
 
+mod address;
+mod identity;
 mod plan;
 mod report;
 
@@ -15,6 +17,7 @@ use butler_runtime::{
     finalizers, status,
 };
 use futures::{Stream, StreamExt, future, stream, stream::BoxStream};
+use identity::{id, instance, provider_id};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{
     Api, Client, ResourceExt,
@@ -67,7 +70,11 @@ pub(super) fn triggers(
         let found = store.find(|machine| machine.uid().as_deref() == Some(id.as_str()));
         future::ready(found.map(|machine| ObjectRef::from_obj(&*machine)))
     });
-    stream::select(of_host, stream::select(of_machines, of_clusters))
+    let of_addresses = address::triggers(feeds);
+    stream::select(
+        stream::select(of_host, of_addresses),
+        stream::select(of_machines, of_clusters),
+    )
 }
 
 /// Reconciles machines.
@@ -126,19 +133,27 @@ impl Controller {
             observed: &observed,
         });
         findings.observed = Some(observed);
+        // Asked for while the rest is still being waited for.
+        let address = self.address(raw).await?;
         match next {
             Next::Wait(reason, message) => findings.waits = Some((reason, message)),
             // The change brings us back with what was written.
             Next::Adopt => {
                 finalizers::add(&self.applier.beside(raw), raw, FINALIZER).await?;
             }
+            Next::Stand { .. } | Next::Start(_) if address.is_none() => {
+                let message = "waits for an address of its pool; its IPAddressClaim says why";
+                findings.waits = Some(("WaitingForAddress", message.to_owned()));
+            }
             Next::Stand { network } => {
-                let attached = self.network.attach(&id, &network).await;
-                let attached = attached.map_err(on_network("attach", raw))?;
+                let attached = self.attach(raw, &network, address).await?;
                 findings.address = Some(attached.address);
                 self.write_provider_id(raw).await?;
             }
-            Next::Start(start) => return self.start(raw, start, findings).await,
+            Next::Start(start) => {
+                let attached = self.attach(raw, &start.network, address).await?;
+                return self.start(raw, start, attached, findings).await;
+            }
         }
         Ok(Wake::OnChange)
     }
@@ -147,11 +162,10 @@ impl Controller {
         &self,
         raw: &LocalMachine,
         start: Start,
+        attached: Attachment,
         findings: &mut Findings,
     ) -> Result<Wake, Error> {
         let id = id(raw);
-        let attached = self.network.attach(&id, &start.network).await;
-        let attached = attached.map_err(on_network("attach", raw))?;
         findings.address = Some(attached.address);
         let started_before = findings
             .observed
@@ -362,22 +376,6 @@ impl Reconciler for Controller {
         self.report(&raw, &findings).await?;
         result
     }
-}
-
-/// The host knows a machine by the UID of its object: names come back, this does not.
-fn id(raw: &LocalMachine) -> MachineId {
-    let uid = raw.uid().unwrap_or_default();
-    uid.parse()
-        .expect("the API server gives every object a UID of digits, letters and dashes")
-}
-
-/// `namespace/name`.
-fn instance(raw: &LocalMachine) -> String {
-    format!("{}/{}", raw.namespace().unwrap_or_default(), raw.name_any())
-}
-
-fn provider_id(raw: &LocalMachine) -> String {
-    format!("local://{}", instance(raw))
 }
 
 fn on_host(action: &'static str, raw: &LocalMachine) -> impl FnOnce(Trouble) -> Error {

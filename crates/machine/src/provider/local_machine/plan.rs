@@ -168,6 +168,7 @@ mod tests {
             sandbox_image: "pause".to_owned(),
             mirrors: Vec::new(),
             image_store: None,
+            pool: None,
         }
     }
 
