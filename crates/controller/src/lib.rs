@@ -161,10 +161,10 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
         debounce: Duration::from_millis(500),
         ..Bounds::default()
     };
-    let addresses = addresses(&client, &feeds, &surroundings, &shutdown);
+    // Large, and no part of what the others need.
+    let addresses = Box::pin(addresses(&client, &feeds, &surroundings, &shutdown));
     tokio::join!(
         addresses,
-        // Large, and no part of what the others need.
         Box::pin(tenant_cluster::run(
             &client,
             &feeds,

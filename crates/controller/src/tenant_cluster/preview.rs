@@ -189,7 +189,7 @@ mod tests {
         });
         let raw = Raw {
             cluster: &serde_json::from_value(cluster).unwrap(),
-            provider: &super::super::no_provider(),
+            provider: &crate::tenant_cluster::sources::no_provider(),
             platform: &ButlerConfigSpec::default(),
         };
         validate(&raw).unwrap()

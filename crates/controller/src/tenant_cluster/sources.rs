@@ -84,7 +84,7 @@ pub(super) fn provider_of(raw: &TenantCluster, platform: &ButlerConfigSpec) -> (
 }
 
 /// Stands in for a provider that is gone.
-fn no_provider() -> ProviderConfig {
+pub(super) fn no_provider() -> ProviderConfig {
     let spec = serde_json::from_value(json!({"provider": "local"}));
     ProviderConfig::new("none", spec.expect("a provider needs nothing but its kind"))
 }
