@@ -55,6 +55,10 @@ impl Platform {
         installing: &dyn Installing,
     ) -> Result<(), Error> {
         let mut progress = Progress::default();
+        if !is_root() {
+            // Says what else is missing, too.
+            self.preflight()?;
+        }
         let lock = self.lock()?;
         progress
             .phase("preflight", async { self.preflight() })
@@ -178,6 +182,9 @@ impl Platform {
 
     /// One command at a time.
     fn lock(&self) -> Result<fs::File, Error> {
+        if !is_root() {
+            return Err(Error::Preflight(vec![preflight::not_root()]));
+        }
         let open = || {
             fs::create_dir_all(&self.paths.run)?;
             fs::File::create(self.paths.run.join("lock"))
@@ -372,4 +379,8 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }

@@ -89,15 +89,21 @@ pub fn look(paths: &Paths) -> Facts {
     }
 }
 
+/// What is wrong when somebody else asks.
+pub(crate) fn not_root() -> Finding {
+    Finding {
+        problem: "you are not root".to_owned(),
+        remedy: "namespaces, mounts and routes need it; run it with sudo".to_owned(),
+    }
+}
+
 /// Everything that is wrong at once, so that nobody has to try again and again.
 pub fn judge(facts: &Facts, settings: &Settings) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut find = |problem: String, remedy: String| findings.push(Finding { problem, remedy });
     if !facts.root {
-        find(
-            "you are not root".to_owned(),
-            "namespaces, mounts and routes need it; run it with sudo".to_owned(),
-        );
+        let Finding { problem, remedy } = not_root();
+        find(problem, remedy);
     }
     let mut packages: Vec<&str> = facts.missing.iter().map(|(_, package)| *package).collect();
     if !facts.plugins.is_empty() {
