@@ -19,18 +19,19 @@ use butler_runtime::{
     controller::{Reconciler, Wake},
     error::ApiError,
     finalizers, status,
+    watch::Change,
 };
 use futures::{Stream, StreamExt, future, stream};
 use kube::{
     Api, Client, ResourceExt, api::DynamicObject, core::ApiResource, core::GroupVersionKind,
     runtime::reflector::ObjectRef,
 };
-use plan::{World, allocation_name, is_ours, plan};
+use plan::{Quota, World, allocation_name, is_ours, plan};
 pub use types::{
     IPAddress, IPAddressClaim, IPAddressClaimStatus, IPAddressSpec, Name, PoolReference,
 };
 
-use crate::{Feeds, MANAGER, Surroundings};
+use crate::{Feeds, MANAGER, Surroundings, tenant_addresses::provider::provider};
 
 /// Keeps a claim until its address is given back.
 pub const FINALIZER: &str = "ipam.butlerlabs.dev/release-address";
@@ -66,19 +67,36 @@ pub(crate) fn triggers(
         let name = change.object().name_any();
         let waiting =
             store.state_filter(|claim| is_for_us(claim) && claim.spec.pool_ref.name == name);
-        let missing = waiting.into_iter().filter(|claim| {
-            claim
-                .status
-                .as_ref()
-                .is_none_or(|status| status.address_ref.is_none())
-        });
+        let missing = waiting.into_iter().filter(|claim| is_waiting(claim));
         stream::iter(
             missing
                 .map(|claim| ObjectRef::from_obj(&*claim))
                 .collect::<Vec<_>>(),
         )
     });
-    stream::select(made, pools)
+    // Of one that goes, or a quota that changes, those who wait may be the next.
+    let store = feeds.address_claims.store();
+    let gone = feeds.address_claims.subscribe().filter_map(|change| {
+        future::ready(match change {
+            Change::Gone(claim) => Some(claim.namespace()),
+            Change::Present(_) => None,
+        })
+    });
+    let quotas = feeds.providers.subscribe().map(|_| None);
+    let freed = stream::select(gone, quotas).flat_map(move |place: Option<String>| {
+        let next = store.state_filter(|claim| {
+            is_for_us(claim) && is_waiting(claim) && (place.is_none() || claim.namespace() == place)
+        });
+        let next = next.iter().map(|claim| ObjectRef::from_obj(&**claim));
+        stream::iter(next.collect::<Vec<_>>())
+    });
+    stream::select(stream::select(made, pools), freed)
+}
+
+/// Whether a claim has no address yet.
+fn is_waiting(claim: &IPAddressClaim) -> bool {
+    let status = claim.status.as_ref();
+    status.is_none_or(|status| status.address_ref.is_none())
 }
 
 fn is_for_us(claim: &IPAddressClaim) -> bool {
@@ -175,7 +193,41 @@ impl Controller {
             pool: self.pool(claim).map(|pool| (*pool).clone()),
             allocation: found.map(|allocation| (*allocation).clone()),
             address: address.map(|address| (*address).clone()),
+            quota: self.quota(claim),
         }
+    }
+
+    /// What the claim's cluster may have. First come, first served; of those who came in the same second, who has one
+    /// keeps it.
+    fn quota(&self, claim: &IPAddressClaim) -> Option<Quota> {
+        let namespace = claim.namespace()?;
+        let home = self.feeds.namespaces.get(None, &namespace)?;
+        let source = |key: &str| home.labels().get(key);
+        let name = source(names::SOURCE_NAME)?;
+        let cluster = source(names::SOURCE_NAMESPACE)?;
+        let cluster = self.feeds.clusters.get(Some(cluster), name)?;
+        let platform = self.feeds.configs.get(None, names::BUTLER_CONFIG);
+        let all = self.feeds.providers.store().state();
+        let provider = provider(&cluster, platform.as_deref(), all)?;
+        let most = provider
+            .spec
+            .network
+            .quota_per_tenant
+            .as_ref()?
+            .max_node_ips?;
+        let age = |claim: &IPAddressClaim| {
+            let made = claim.metadata.creation_timestamp.clone();
+            (made.map(|made| made.0), claim.name_any())
+        };
+        let own = age(claim);
+        let before = self.feeds.address_claims.store().state_filter(|other| {
+            let beside = is_for_us(other) && other.namespace().as_ref() == Some(&namespace);
+            beside && other.uid() != claim.uid() && (age(other) < own || !is_waiting(other))
+        });
+        Some(Quota {
+            most: usize::try_from(most).unwrap_or(0),
+            before: before.len(),
+        })
     }
 
     fn status(&self, claim: &IPAddressClaim, plan: &plan::Plan) -> IPAddressClaimStatus {

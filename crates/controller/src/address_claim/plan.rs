@@ -30,6 +30,15 @@ pub(super) struct World {
     pub(super) allocation: Option<IPAllocation>,
     /// What has the name of the claim's address.
     pub(super) address: Option<IPAddress>,
+    /// How many addresses for machines its cluster may have, and how many claims came before this one.
+    pub(super) quota: Option<Quota>,
+}
+
+/// What a cluster may have for its machines.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Quota {
+    pub(super) most: usize,
+    pub(super) before: usize,
 }
 
 /// What to do, completely.
@@ -57,6 +66,15 @@ pub(super) fn plan(claim: &IPAddressClaim, world: &World) -> Plan {
         return not_yet(None, "PoolNotFound", message);
     };
     let Some(allocation) = &world.allocation else {
+        if let Some(Quota { most, before }) = world.quota
+            && before >= most
+        {
+            let message = format!(
+                "the cluster may have {most} addresses for machines and {before} claims came before this one; \
+                 raise quotaPerTenant.maxNodeIPs of its ProviderConfig, or remove machines"
+            );
+            return not_yet(None, "QuotaExceeded", message);
+        }
         let message = "an address was asked for".to_owned();
         return not_yet(Some(allocation(claim, pool)), "Waiting", message);
     };

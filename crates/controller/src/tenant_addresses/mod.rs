@@ -1,7 +1,7 @@
 //! The load-balancer addresses of a `TenantCluster`: the claims it starts with, and those that come and go with its
 //! Services. What to do is decided in [`crate::provider_config::tenant`]; addresses are given by the pool.
 
-mod provider;
+pub(crate) mod provider;
 mod services;
 
 use std::{

@@ -12,7 +12,7 @@ use crate::slim::ClusterSummary;
 
 /// The provider that a cluster names, or else the platform's, or else the one called `default`, or else the first by
 /// name; as long as its team may use it.
-pub(super) fn provider(
+pub(crate) fn provider(
     cluster: &ClusterSummary,
     platform: Option<&ButlerConfig>,
     mut all: Vec<Arc<ProviderConfig>>,

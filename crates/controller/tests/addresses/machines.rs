@@ -259,3 +259,55 @@ async fn a_claim_of_a_namespace_without_the_pool_draws_from_the_platforms() {
         .unwrap();
     assert_eq!(held.items.len(), 1, "it is held where the pool is");
 }
+
+const TENANT: &str = "
+apiVersion: butler.butlerlabs.dev/v1alpha1
+kind: ProviderConfig
+metadata: {name: local, namespace: butler-system}
+spec:
+  provider: local
+  network: {mode: ipam, poolRefs: [{name: ten}], quotaPerTenant: {maxNodeIPs: 2}}
+---
+apiVersion: butler.butlerlabs.dev/v1alpha1
+kind: TenantCluster
+metadata: {name: shop, namespace: default}
+spec: {kubernetesVersion: v1.35.4, providerConfigRef: {name: local}, workers: {replicas: 0}}
+---
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: shop-machines
+  labels: {butler.butlerlabs.dev/source-name: shop, butler.butlerlabs.dev/source-namespace: default}
+";
+
+#[tokio::test]
+async fn a_cluster_gets_no_more_addresses_for_machines_than_it_may_have_and_the_next_when_one_is_free()
+ {
+    let server = stage::server(Options::default()).await;
+    let _controllers = stage::run(server.client_for(&stage::controller_user()));
+    server.apply_yaml(TEN).await;
+    server.apply_yaml(TENANT).await;
+    let claims: Api<IPAddressClaim> = Api::namespaced(server.client(), "shop-machines");
+    for number in 1..=3 {
+        let claim = CLAIM
+            .replace("worker-1", &format!("worker-{number}"))
+            .replace("namespace: default", "namespace: shop-machines");
+        server.apply_yaml(&claim).await;
+    }
+    wait_for_condition(&claims, "worker-1", "Ready", "True").await;
+    wait_for_condition(&claims, "worker-2", "Ready", "True").await;
+    let denied = wait_for_condition(&claims, "worker-3", "Ready", "False").await;
+    let conditions = denied.status.unwrap().conditions;
+    let ready = conditions
+        .iter()
+        .find(|held| held.type_ == "Ready")
+        .unwrap();
+    assert_eq!(ready.reason, "QuotaExceeded");
+    assert!(ready.message.contains("maxNodeIPs"), "{}", ready.message);
+
+    claims
+        .delete("worker-1", &DeleteParams::default())
+        .await
+        .unwrap();
+    wait_for_condition(&claims, "worker-3", "Ready", "True").await;
+}
