@@ -61,7 +61,7 @@ fn a_platform_comes_up_with_tenants_serves_heals_and_leaves_nothing() {
     twin.answers("after all bridges were deleted");
     assert!(!demo.reaches(&format!("{}:10250", twin.nodes()[0])));
 
-    run("umount /run/butler/net/.router");
+    run("umount --lazy /run/butler/net/.router");
     until("the registry to be there again", || {
         get("10.40.0.254:5000", "/v2/").map(drop)
     });

@@ -153,7 +153,8 @@ impl World {
 
     pub(crate) fn unmount(&self, space: &Space) {
         let file = self.fabric().file(space).display().to_string();
-        self.run(&Space::Host, &format!("umount {file}"));
+        // Whoever looks at it in this moment would keep it busy.
+        self.run(&Space::Host, &format!("umount --lazy {file}"));
     }
 
     /// Everything that could be left over: links, routes, rules, mounts, files, processes.
