@@ -14,6 +14,7 @@
     reason = "both come from the code and attributes of kube-derive, not from ours"
 )]
 
+pub mod addresses;
 pub mod butler;
 pub mod cel;
 pub mod common;

@@ -30,6 +30,8 @@ pub const TEAM_FINALIZER: &str = "butler.butlerlabs.dev/team";
 pub const OWNER_UID: &str = "butler.butlerlabs.dev/owner-uid";
 /// Ends a deletion of a TenantCluster without waiting for what cannot be reached. Whatever its value.
 pub const FORCE_DELETE: &str = "butler.butlerlabs.dev/force-delete";
+/// Where an object carries the hash of its plan.
+pub const PLAN_HASH: &str = "butler.butlerlabs.dev/plan-hash";
 /// What an object is for, in words.
 pub const DESCRIPTION: &str = "butler.butlerlabs.dev/description";
 /// Keeps a NetworkPool while addresses of it are held.

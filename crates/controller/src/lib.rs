@@ -17,8 +17,10 @@ pub mod tenant_cluster;
 
 use std::{sync::Arc, time::Duration};
 
-use address_claim::{IPAddress, IPAddressClaim};
-use butler_api::butler::{ButlerConfig, IPAllocation, NetworkPool, ProviderConfig, Team};
+use butler_api::{
+    addresses::{IPAddress, IPAddressClaim},
+    butler::{ButlerConfig, IPAllocation, NetworkPool, ProviderConfig, Team},
+};
 use butler_runtime::{
     clock::SharedClock,
     controller::{self, Bounds},
@@ -63,7 +65,7 @@ impl Feeds {
         Arc::new(Self {
             configs: Feed::start(Api::all(client.clone()), everything.clone()),
             teams: Feed::start(Api::all(client.clone()), everything.clone()),
-            clusters: Feed::start(Api::all(client.clone()), everything.clone()),
+            clusters: Feed::start_by_namespace(Api::all(client.clone()), everything.clone()),
             namespaces: Feed::start(Api::all(client.clone()), everything.clone()),
             bindings: Feed::start(Api::all(client.clone()), ours),
             pools: Feed::start(Api::all(client.clone()), everything.clone()),
@@ -72,7 +74,7 @@ impl Feeds {
             services: Feed::start(Api::all(client.clone()), everything.clone()),
             nodes: Feed::start(Api::all(client.clone()), everything.clone()),
             machines: Feed::start(Api::all(client.clone()), everything.clone()),
-            address_claims: Feed::start(Api::all(client.clone()), everything.clone()),
+            address_claims: Feed::start_by_namespace(Api::all(client.clone()), everything.clone()),
             addresses: Feed::start(Api::all(client.clone()), everything),
         })
     }

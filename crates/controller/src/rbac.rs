@@ -11,7 +11,7 @@ use crate::{LEASE, MANAGER, team};
 
 const BUTLER: &str = "butler.butlerlabs.dev";
 const CLUSTER_API: &str = "cluster.x-k8s.io";
-const CLUSTER_API_IPAM: &str = "ipam.cluster.x-k8s.io";
+const CLUSTER_API_IPAM: &str = butler_api::addresses::GROUP;
 
 /// Of every provider: clusters, and what machines are made from.
 const INFRASTRUCTURE_KINDS: [&str; 18] = [

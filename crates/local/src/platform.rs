@@ -55,7 +55,7 @@ impl Platform {
         installing: &dyn Installing,
     ) -> Result<(), Error> {
         let mut progress = Progress::default();
-        if !is_root() {
+        if !preflight::is_root() {
             // Says what else is missing, too.
             self.preflight()?;
         }
@@ -182,7 +182,7 @@ impl Platform {
 
     /// One command at a time.
     fn lock(&self) -> Result<fs::File, Error> {
-        if !is_root() {
+        if !preflight::is_root() {
             return Err(Error::Preflight(vec![preflight::not_root()]));
         }
         let open = || {
@@ -379,8 +379,4 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
-}
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }

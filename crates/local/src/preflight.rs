@@ -67,7 +67,7 @@ impl fmt::Display for Finding {
 /// Looks at this machine.
 pub fn look(paths: &Paths) -> Facts {
     let filesystems = fs::read_to_string("/proc/filesystems").unwrap_or_default();
-    let root = rustix::process::geteuid().is_root();
+    let root = is_root();
     Facts {
         root,
         missing: PROGRAMS
@@ -87,6 +87,10 @@ pub fn look(paths: &Paths) -> Facts {
             .collect(),
         taken: taken(),
     }
+}
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 /// What is wrong when somebody else asks.

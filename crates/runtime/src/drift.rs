@@ -4,11 +4,10 @@
 //! compared with what is watched first. It carries a hash of itself: a field that left the plan changes
 //! the hash, and a field that somebody else changed no longer matches, so both are noticed.
 
+use butler_api::names::PLAN_HASH;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-/// Where a planned object carries its own hash.
-pub const PLAN_HASH: &str = "butler.butlerlabs.dev/plan-hash";
 /// Before the hash of an object that was created and not applied since: its fields are owned in another way.
 const CREATED: &str = "created-";
 

@@ -4,11 +4,11 @@
 //! holder, with one way to be given and to give back; what comes of it becomes an `IPAddress`.
 
 mod plan;
-mod types;
 
 use std::sync::Arc;
 
 use butler_api::{
+    addresses::{IPAddress, IPAddressClaim, IPAddressClaimStatus, Name},
     butler::{IPAllocation, NetworkPool},
     names,
 };
@@ -27,9 +27,6 @@ use kube::{
     runtime::reflector::ObjectRef,
 };
 use plan::{Quota, World, allocation_name, is_ours, plan};
-pub use types::{
-    IPAddress, IPAddressClaim, IPAddressClaimStatus, IPAddressSpec, Name, PoolReference,
-};
 
 use crate::{Feeds, MANAGER, Surroundings, tenant_addresses::provider::provider};
 
@@ -220,13 +217,14 @@ impl Controller {
             (made.map(|made| made.0), claim.name_any())
         };
         let own = age(claim);
-        let before = self.feeds.address_claims.store().state_filter(|other| {
-            let beside = is_for_us(other) && other.namespace().as_ref() == Some(&namespace);
-            beside && other.uid() != claim.uid() && (age(other) < own || !is_waiting(other))
+        let beside = self.feeds.address_claims.all_in(&namespace);
+        let before = beside.iter().filter(|other| {
+            let first = age(other) < own || !is_waiting(other);
+            is_for_us(other) && other.uid() != claim.uid() && first
         });
         Some(Quota {
             most: usize::try_from(most).unwrap_or(0),
-            before: before.len(),
+            before: before.count(),
         })
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use butler_api::{
+    addresses::{IPAddress, IPAddressClaim, IPAddressSpec, Name},
     butler::{
         IPAllocation, NetworkPool,
         ip_allocation::{AllocationPhase, AllocationType, IPAllocationSpec},
@@ -15,7 +16,6 @@ use butler_runtime::conditions::Verdict;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt, api::ObjectMeta};
 
-use super::types::{IPAddress, IPAddressClaim, IPAddressSpec, Name};
 use crate::namespaces::owned_labels;
 
 /// Label with the Cluster of a claim that does not name it in its spec.

@@ -6,6 +6,7 @@ mod plan;
 use std::{sync::Arc, time::Duration};
 
 use butler_api::{
+    addresses::IPAddressClaim,
     butler::{
         IPAllocation, TenantCluster,
         ip_allocation::{AllocationPhase, IPAllocationStatus},
@@ -31,7 +32,6 @@ pub use plan::{Plan, PoolSeen, Step, plan};
 
 use crate::{
     Feeds, MANAGER, Surroundings,
-    address_claim::IPAddressClaim,
     network_pool::{self, Claim, Known, owner, owner_name, owner_now},
 };
 

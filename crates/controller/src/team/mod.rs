@@ -180,8 +180,7 @@ impl Controller {
         let mut clusters: Vec<String> = self
             .feeds
             .clusters
-            .store()
-            .state_filter(|cluster| cluster.metadata.namespace.as_deref() == Some(namespace))
+            .all_in(namespace)
             .iter()
             .map(|cluster| cluster.name_any())
             .collect();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use butler_api::{
     butler::{ButlerConfig, ProviderConfig, provider_config::ScopeType},
+    common::LocalRef,
     names,
 };
 use kube::ResourceExt;
@@ -33,14 +34,16 @@ pub(crate) fn provider(
                 .find(|config| config.namespace().as_deref() == Some(system))
         }),
     };
-    found.filter(|config| may_use(cluster, config)).cloned()
+    let team = cluster.spec.team_ref.as_ref();
+    found.filter(|config| may_use(team, config)).cloned()
 }
 
-fn may_use(cluster: &ClusterSummary, config: &ProviderConfig) -> bool {
+/// Whether clusters of a team may use a provider.
+pub(crate) fn may_use(team: Option<&LocalRef>, config: &ProviderConfig) -> bool {
     let scope = &config.spec.scope;
     match scope.scope_type {
         ScopeType::Platform => true,
-        ScopeType::Team => scope.team_ref.is_some() && scope.team_ref == cluster.spec.team_ref,
+        ScopeType::Team => scope.team_ref.is_some() && scope.team_ref.as_ref() == team,
     }
 }
 

@@ -322,8 +322,11 @@ impl Controller {
             )
         };
         let kinds = spec.infrastructure.kinds();
-        let known = self.infrastructure.objects(kinds, place.namespace);
-        match known.await.filter(|_| deletion.is_none()) {
+        let known = match deletion {
+            None => self.infrastructure.objects(kinds, place.namespace).await,
+            Some(_) => None,
+        };
+        match known {
             Some(known) => objects.extend(known),
             None => objects.extend(place.infrastructure(kinds).await?),
         }

@@ -14,7 +14,7 @@ use butler_capi::{
     day2::{Content, Target},
     observe::{ClusterState, ControlPlaneState, MachineState, PoolState},
 };
-use butler_runtime::drift::{PLAN_HASH, hash_of};
+use butler_runtime::drift::hash_of;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ pub(super) fn id(object: &Value) -> ObjectId {
 
 /// The hash that an object was last applied with.
 pub(super) fn hash(object: &Value) -> Option<String> {
-    let stamp = object["metadata"]["annotations"][PLAN_HASH].as_str()?;
+    let stamp = object["metadata"]["annotations"][names::PLAN_HASH].as_str()?;
     Some(hash_of(stamp).to_owned())
 }
 

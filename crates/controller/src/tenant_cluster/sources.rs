@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use butler_api::{
-    butler::{
-        ProviderConfig, TenantCluster, butler_config::ButlerConfigSpec, provider_config::ScopeType,
-    },
+    butler::{ProviderConfig, TenantCluster, butler_config::ButlerConfigSpec},
     names,
 };
 use butler_capi::{Raw, TenantSpec, validate};
 use serde_json::json;
 
-use crate::Feeds;
+use crate::{Feeds, tenant_addresses::provider::may_use};
 
 /// The provider of clusters that name none, where the platform names none either.
 const DEFAULT_PROVIDER: &str = "default";
@@ -56,12 +54,7 @@ fn provider(
         );
         ("ProviderNotFound", message)
     })?;
-    let scope = &found.spec.scope;
-    let may_use = match scope.scope_type {
-        ScopeType::Platform => true,
-        ScopeType::Team => scope.team_ref.is_some() && scope.team_ref == raw.spec.team_ref,
-    };
-    if !may_use {
+    if !may_use(raw.spec.team_ref.as_ref(), &found) {
         let message = format!(
             "ProviderConfig {namespace}/{name} is for another team; name one that is for all teams or for this one in spec.providerConfigRef"
         );

@@ -1,7 +1,9 @@
 //! Cluster API's contract for providers of addresses, served from the same pools.
 
-use butler_api::butler::{IPAllocation, NetworkPool};
-use butler_controller::address_claim::{IPAddress, IPAddressClaim};
+use butler_api::{
+    addresses::{IPAddress, IPAddressClaim},
+    butler::{IPAllocation, NetworkPool},
+};
 use butler_testkit::{
     Options, PATIENCE, Scenario, World, at_every_write, wait_for, wait_for_condition,
     wait_until_gone,

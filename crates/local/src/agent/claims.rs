@@ -11,8 +11,9 @@ use std::{
     time::Duration,
 };
 
+use butler_api::addresses::{IPAddress, IPAddressClaim};
 use butler_fabric::Layout;
-use butler_machine::provider::claims::{IPAddress, IPAddressClaim, claim, granted};
+use butler_machine::provider::claims::{claim, granted};
 use butler_runtime::{apply::Applier, watch::Feed};
 use futures::{StreamExt as _, stream};
 use kube::{Api, ResourceExt as _, core::ObjectMeta, runtime::watcher};

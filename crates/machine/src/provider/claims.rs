@@ -3,64 +3,12 @@
 
 use std::net::IpAddr;
 
-use butler_api::butler::NetworkPool;
+use butler_api::{
+    addresses::{IPAddress, IPAddressClaim, IPAddressClaimSpec, PoolReference},
+    butler::NetworkPool,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::{CustomResource, Resource, ResourceExt, core::ObjectMeta};
-use serde::{Deserialize, Serialize};
-
-/// API group of both kinds.
-pub const GROUP: &str = "ipam.cluster.x-k8s.io";
-
-/// A claim on one address.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[kube(
-    group = "ipam.cluster.x-k8s.io",
-    version = "v1beta2",
-    kind = "IPAddressClaim",
-    plural = "ipaddressclaims",
-    namespaced,
-    schema = "disabled",
-    derive = "PartialEq"
-)]
-#[serde(rename_all = "camelCase")]
-pub struct IPAddressClaimSpec {
-    /// The Cluster that it is for, where that is an object of the same namespace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cluster_name: Option<String>,
-    /// Where the address comes from.
-    #[serde(default)]
-    pub pool_ref: PoolReference,
-}
-
-/// A pool of addresses.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PoolReference {
-    /// Group of its kind.
-    pub api_group: String,
-    /// Its kind.
-    pub kind: String,
-    /// Its name.
-    pub name: String,
-}
-
-/// An address that was given to a claim.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[kube(
-    group = "ipam.cluster.x-k8s.io",
-    version = "v1beta2",
-    kind = "IPAddress",
-    plural = "ipaddresses",
-    namespaced,
-    schema = "disabled",
-    derive = "PartialEq"
-)]
-#[serde(rename_all = "camelCase")]
-pub struct IPAddressSpec {
-    /// The address itself.
-    #[serde(default)]
-    pub address: String,
-}
+use kube::{Resource, ResourceExt, core::ObjectMeta};
 
 /// A claim on an address of a `NetworkPool`.
 pub fn claim(metadata: ObjectMeta, cluster: Option<String>, pool: &str) -> IPAddressClaim {
@@ -74,6 +22,7 @@ pub fn claim(metadata: ObjectMeta, cluster: Option<String>, pool: &str) -> IPAdd
                 name: pool.to_owned(),
             },
         },
+        status: None,
     }
 }
 

@@ -16,6 +16,7 @@ pub mod rbac;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use butler_api::{
+    addresses::{IPAddress, IPAddressClaim},
     infrastructure::{LocalCluster, LocalMachine},
     types::KubeVersion,
 };
@@ -30,7 +31,6 @@ use butler_runtime::{
 use kube::{Api, Client, runtime::watcher};
 use tokio_util::sync::CancellationToken;
 
-use self::claims::{IPAddress, IPAddressClaim};
 pub use self::{
     host::Host,
     local_host::LocalHost,

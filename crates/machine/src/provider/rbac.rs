@@ -1,9 +1,10 @@
 //! What the provider may do: the source of `rbac/local-provider.yaml`.
 
+use butler_api::addresses;
 use butler_runtime::rbac::{Manifest, READ, process, rule};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use super::{LEASE, capi, claims};
+use super::{LEASE, capi};
 
 const GROUP: &str = "infrastructure.cluster.x-k8s.io";
 /// Name of the service account.
@@ -32,9 +33,13 @@ fn rules() -> Vec<PolicyRule> {
             &["patch"],
         ),
         // Addresses of machines and load balancers.
-        rule(&[claims::GROUP], &["ipaddressclaims", "ipaddresses"], &READ),
         rule(
-            &[claims::GROUP],
+            &[addresses::GROUP],
+            &["ipaddressclaims", "ipaddresses"],
+            &READ,
+        ),
+        rule(
+            &[addresses::GROUP],
             &["ipaddressclaims"],
             &["create", "delete"],
         ),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use butler_machine::provider::claims::{IPAddress, IPAddressClaim};
+use butler_api::addresses::{IPAddress, IPAddressClaim};
 use butler_runtime::task;
 use butler_testkit::{Namespace, PATIENCE, wait_for};
 use kube::{ResourceExt as _, api::DeleteParams};

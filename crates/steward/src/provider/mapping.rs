@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use butler_api::names::PLAN_HASH;
 use butler_api::{
     controlplane::{
         ControlPlaneSettings, StewardControlPlane,
@@ -20,7 +21,6 @@ use butler_api::{
     },
 };
 use butler_pki::capi::CLUSTER_NAME;
-use butler_runtime::drift::PLAN_HASH;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{ResourceExt, core::ObjectMeta};
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use butler_api::names;
 use kube::{
     Api, Client, ResourceExt as _,
     api::{DynamicObject, ListParams},
@@ -99,9 +100,6 @@ fn key(object: &Value) -> String {
     }
 }
 
-/// How an applied object remembers its plan: differs with every key, and with how the object came to be.
-const PLAN_HASH: &str = "butler.butlerlabs.dev/plan-hash";
-
 /// Removes bookkeeping, and turns counters of generations into whether they are up to date.
 fn simplify(object: &mut Value) {
     let generation = object["metadata"]["generation"].clone();
@@ -117,7 +115,8 @@ fn simplify(object: &mut Value) {
     }
     let annotations = object.pointer_mut("/metadata/annotations");
     if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
-        annotations.remove(PLAN_HASH);
+        // Differs with every key, and with how the object came to be.
+        annotations.remove(names::PLAN_HASH);
     }
     if let Some(status) = object.get_mut("status") {
         compare_generation(status, &generation);

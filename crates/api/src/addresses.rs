@@ -1,8 +1,12 @@
-//! Cluster API's `IPAddressClaim` and `IPAddress`, as far as a provider of addresses reads and writes them.
+//! Cluster API's `IPAddressClaim` and `IPAddress`, as far as those who give addresses and those who ask for them read
+//! and write them.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::CustomResource;
+use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
+
+/// API group of both kinds.
+pub const GROUP: &str = "ipam.cluster.x-k8s.io";
 
 /// A claim of an infrastructure provider on one address for a machine.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -15,7 +19,8 @@ use serde::{Deserialize, Serialize};
     schema = "disabled",
     status = "IPAddressClaimStatus",
     derive = "Default",
-    derive = "PartialEq"
+    derive = "PartialEq",
+    crates(kube_core = "::kube_core")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct IPAddressClaimSpec {
@@ -69,7 +74,8 @@ pub struct Name {
     namespaced,
     schema = "disabled",
     derive = "Default",
-    derive = "PartialEq"
+    derive = "PartialEq",
+    crates(kube_core = "::kube_core")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct IPAddressSpec {
