@@ -43,6 +43,7 @@ use crate::{
     day2::Target,
     node::Told,
     object::Object,
+    quota::Sizes,
     spec::{Exposure, Os, Pool, Size, TenantSpec, is_copied},
 };
 
@@ -67,14 +68,16 @@ pub(crate) fn namespace(spec: &TenantSpec) -> Object {
         "What tenant cluster {}/{} is made of",
         identity.namespace, identity.name
     );
+    // Written before any machine is asked for, where no user can write: what stands here counts.
+    let granted = serde_json::to_string(&Sizes::of(&spec.pools)).unwrap_or_default();
     Object::Namespace(Box::new(Namespace {
         metadata: ObjectMeta {
             name: Some(identity.tenant_namespace()),
             labels: Some(labels),
-            annotations: Some(BTreeMap::from([(
-                names::DESCRIPTION.to_owned(),
-                description,
-            )])),
+            annotations: Some(BTreeMap::from([
+                (names::DESCRIPTION.to_owned(), description),
+                (names::GRANTED.to_owned(), granted),
+            ])),
             ..ObjectMeta::default()
         },
         ..Namespace::default()

@@ -5,7 +5,8 @@
 //! no client, no clock, no chance.
 //!
 //! The parts: [`core`] has the kinds of Cluster API, [`provider`] those of each infrastructure provider, [`node`] what
-//! machines of each operating system are told, [`day2`] the decisions about clusters that work.
+//! machines of each operating system are told, [`day2`] the decisions about clusters that work, [`quota`] who may have
+//! how much.
 
 pub mod build;
 pub mod core;
@@ -17,6 +18,7 @@ pub mod object;
 pub mod observe;
 pub mod plan;
 pub mod provider;
+pub mod quota;
 pub mod secret;
 pub mod spec;
 

@@ -12,6 +12,7 @@ use crate::{
     day2::Target,
     node::{JoinTicket, TalosTrust},
     object::ObjectId,
+    quota::Quota,
     secret::Hidden,
 };
 
@@ -42,6 +43,8 @@ pub struct Observed {
     pub addons: Addons,
     /// What cannot be made better by waiting.
     pub failure: Option<String>,
+    /// What the limits of its team and its provider say.
+    pub quota: Quota,
     /// What plans are made from beside the spec.
     pub inputs: Inputs,
 }

@@ -16,10 +16,12 @@ use crate::{
     object::{Object, ObjectId},
     observe::{Observed, Standing},
     provider::Missing,
+    quota::{self, Excess},
     spec::TenantSpec,
 };
 
 mod deletion;
+mod limited;
 mod pools;
 mod print;
 mod report;
@@ -79,6 +81,8 @@ impl Changes {
 struct Draft<'a> {
     spec: &'a TenantSpec,
     observed: &'a Observed,
+    /// What is against the spec that was asked for; `spec` is what it leaves.
+    against: Vec<Excess>,
     now: Timestamp,
     objects: Vec<Object>,
     /// Objects that are not written but stay.
@@ -112,6 +116,12 @@ pub fn plan(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Plan {
     if observed.deletion.is_some() {
         return deletion::plan(spec, observed, now);
     }
+    if let Some(excess) = &observed.quota.refused {
+        return limited::refused(spec, excess);
+    }
+    let (spec, against) = quota::held(spec, observed);
+    let spec = &*spec;
+    let waits = against.iter().map(|excess| excess.message.clone());
     let mut draft = Draft {
         spec,
         observed,
@@ -119,7 +129,8 @@ pub fn plan(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Plan {
         objects: Vec::new(),
         keep: BTreeSet::new(),
         rolls: Vec::new(),
-        waits: Vec::new(),
+        waits: waits.collect(),
+        against,
         is_partial: false,
         is_settled: true,
         wake: Vec::new(),
@@ -176,7 +187,7 @@ fn serve(draft: &mut Draft<'_>, doze: Doze, upgrade: &Upgrade) {
 fn finish(mut draft: Draft<'_>, doze: Doze, upgrade: &Upgrade) -> Plan {
     let changes = changes(&draft);
     let numbers = report::numbers(draft.spec, draft.observed, doze);
-    let (phase, findings) = report::report(&report::Facts {
+    let (phase, mut findings) = report::report(&report::Facts {
         spec: draft.spec,
         observed: draft.observed,
         doze,
@@ -185,6 +196,7 @@ fn finish(mut draft: Draft<'_>, doze: Doze, upgrade: &Upgrade) -> Plan {
         rolls: &draft.rolls,
         waits: &draft.waits,
     });
+    findings.insert(0, limited::finding(&draft.against));
     draft.waits.dedup();
     Plan {
         changes,

@@ -15,6 +15,7 @@ mod deletion;
 mod formats;
 mod golden;
 mod planning;
+mod quota;
 mod validation;
 mod wishes;
 mod world;

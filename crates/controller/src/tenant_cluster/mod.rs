@@ -10,6 +10,7 @@ mod live;
 mod observe;
 mod on_demand;
 pub mod preview;
+mod quota;
 mod report;
 mod sources;
 
@@ -24,6 +25,7 @@ use butler_capi::{
     observe::{Addons, Inputs, Standing as NamespaceStanding},
     plan,
     plan::Step,
+    quota::Quota,
 };
 use butler_runtime::{
     apply::Applier,
@@ -62,8 +64,10 @@ pub(crate) async fn run(
     surroundings: &Surroundings,
     shutdown: &CancellationToken,
 ) {
-    let clusters: Feed<TenantCluster> =
-        Feed::start(Api::all(client.clone()), watcher::Config::default());
+    let clusters: Arc<Feed<TenantCluster>> = Arc::new(Feed::start_by_namespace(
+        Api::all(client.clone()),
+        watcher::Config::default(),
+    ));
     let children = Children::start(client);
     tokio::select! {
         () = shutdown.cancelled() => return,
@@ -72,11 +76,16 @@ pub(crate) async fn run(
     let (infrastructure, changes) = Infrastructure::new(client);
     let (credentials, rotated) = Credentials::new(client);
     let changes = stream::select(children.changes(), changes);
-    let triggers = triggers(feeds, changes, rotated, &clusters);
+    let triggers = stream::select(
+        triggers(feeds, changes, rotated, &clusters),
+        quota::triggers(feeds, &clusters),
+    );
     let reconciler = Controller {
         infrastructure,
         credentials,
         feeds: Arc::clone(feeds),
+        clusters: Arc::clone(&clusters),
+        book: quota::Book::default(),
         children,
         applier: Applier::new(client.clone(), MANAGER),
         events: Events::new(client.clone(), MANAGER, Arc::clone(&surroundings.clock)),
@@ -145,6 +154,8 @@ fn source(namespace: &Namespace) -> Option<ObjectRef<TenantCluster>> {
 /// Reconciles tenant clusters.
 struct Controller {
     feeds: Arc<Feeds>,
+    clusters: Arc<Feed<TenantCluster>>,
+    book: quota::Book,
     children: Arc<Children>,
     infrastructure: Infrastructure,
     credentials: Credentials,
@@ -192,6 +203,16 @@ impl Reconciler for Controller {
                 return Ok(Wake::OnChange);
             }
         };
+        let quota = if deleting {
+            Quota::default()
+        } else {
+            self.book.judge(&self.feeds, &self.clusters, &raw, &sources)
+        };
+        if let Some(excess) = &quota.refused {
+            let next = quota::refused(&raw, excess, self.clock.now());
+            status::report(&self.applier, &*raw, raw.status.as_ref(), &next).await?;
+            return Ok(Wake::OnChange);
+        }
         // Only what was made has to be removed.
         if !held {
             finalizers::add(&self.applier.beside(&*raw), &*raw, FINALIZER).await?;
@@ -204,6 +225,7 @@ impl Reconciler for Controller {
         };
         let now = self.clock.now();
         let (mut observed, standing) = self.observe(&raw, spec, &place).await?;
+        observed.quota = quota;
         observed.inputs.credentials = self.credentials.of(&sources.provider).await;
         let plan = plan(spec, &observed, now);
         if let Err(error) = carry_out(&place, &plan, &standing).await {
@@ -366,6 +388,7 @@ fn observed(
             .collect(),
         addons: Addons::Waiting,
         failure: None,
+        quota: Quota::default(),
         inputs: Inputs::default(),
     };
     observed.addons = addons(raw, &observed);

@@ -11,6 +11,7 @@
 mod driver;
 mod ending;
 mod faults;
+mod quota;
 mod sources;
 #[path = "../stage/mod.rs"]
 mod stage;
