@@ -8,6 +8,7 @@
 //! machines of each operating system are told, [`day2`] the decisions about clusters that work, [`quota`] who may have
 //! how much.
 
+pub mod access;
 pub mod build;
 pub mod core;
 pub mod day2;

@@ -44,6 +44,11 @@ impl Identity {
         self.name.as_str()
     }
 
+    /// Name of the Secret with its kubeconfig, which Cluster API prescribes.
+    pub fn kubeconfig(&self) -> String {
+        format!("{}-kubeconfig", self.name)
+    }
+
     /// Name of a pool's `MachineDeployment`.
     pub fn pool(&self, pool: &str) -> String {
         format!("{}-{pool}", self.name)

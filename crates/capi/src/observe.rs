@@ -9,6 +9,7 @@ use butler_api::{
 use jiff::Timestamp;
 
 use crate::{
+    access::Access,
     day2::Target,
     node::{JoinTicket, TalosTrust},
     object::ObjectId,
@@ -54,6 +55,8 @@ pub struct Observed {
 pub struct Inputs {
     /// What the credentials' Secret of the provider holds.
     pub credentials: BTreeMap<String, Hidden>,
+    /// Who of its team may see what; not known, or no team: nobody is named.
+    pub access: Option<Access>,
     /// Addresses that machines may have, where the provider has to be told.
     pub machine_addresses: Vec<AddressRange>,
     /// Images that were brought to the provider, by pool.

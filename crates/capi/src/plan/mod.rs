@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::{
-    build,
+    access, build,
     core::INFRASTRUCTURE,
     day2::{self, Content, Doze, Upgrade},
     object::{Object, ObjectId},
@@ -161,6 +161,9 @@ pub fn plan(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Plan {
 fn serve(draft: &mut Draft<'_>, doze: Doze, upgrade: &Upgrade) {
     let (spec, inputs) = (draft.spec, &draft.observed.inputs);
     draft.objects.push(build::namespace(spec));
+    if let Some(access) = &inputs.access {
+        draft.objects.extend(access::objects(spec, access));
+    }
     match spec.infrastructure.credentials(spec, inputs) {
         Ok(objects) => draft.objects.extend(objects),
         Err(missing) => draft.lack(&missing),
@@ -246,5 +249,7 @@ fn is_needed(draft: &Draft<'_>, id: &ObjectId) -> bool {
     let is_kept = || draft.keep.contains(&Content::from(id.clone()));
     // What all machines share goes with the Cluster and never before it, whatever the ProviderConfig says by now.
     let is_shared = id.api_version.starts_with(INFRASTRUCTURE) && id.kind.ends_with("Cluster");
-    is_shared || (is_content && (!draft.is_settled || is_kept()))
+    // Somebody who may not read teams does not know who is in them.
+    let is_access = matches!(id.kind.as_str(), "Role" | "RoleBinding");
+    is_shared || is_access || (is_content && (!draft.is_settled || is_kept()))
 }

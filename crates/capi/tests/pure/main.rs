@@ -10,6 +10,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod access;
 mod day2;
 mod deletion;
 mod formats;

@@ -22,8 +22,9 @@ use butler_runtime::{
 use futures::{Stream, StreamExt, future};
 use k8s_openapi::api::{core::v1::Namespace, rbac::v1::RoleBinding};
 use kube::{Api, Client, ResourceExt, api::ListParams, runtime::reflector::ObjectRef};
-use members::Members;
+pub(crate) use members::Members;
 pub use members::Role;
+pub(crate) use plan::subject;
 pub use plan::{NamespaceStep, Plan, Spec, World, plan};
 
 use crate::{

@@ -3,6 +3,7 @@
 //! What has to be done is decided by `butler-capi`, which knows no client. Here the world is read into plain data,
 //! the plan is carried out, and what was found is reported.
 
+mod access;
 mod carry_out;
 mod credentials;
 mod infrastructure;
@@ -226,6 +227,7 @@ impl Reconciler for Controller {
         let now = self.clock.now();
         let (mut observed, standing) = self.observe(&raw, spec, &place).await?;
         observed.quota = quota;
+        observed.inputs.access = sources.team.as_deref().map(access::of);
         observed.inputs.credentials = self.credentials.of(&sources.provider).await;
         let plan = plan(spec, &observed, now);
         if let Err(error) = carry_out(&place, &plan, &standing).await {

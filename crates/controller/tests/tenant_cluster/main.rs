@@ -8,6 +8,7 @@
     reason = "a test fails where it stands"
 )]
 
+mod access;
 mod driver;
 mod ending;
 mod faults;
