@@ -30,6 +30,8 @@ pub const TEAM_FINALIZER: &str = "butler.butlerlabs.dev/team";
 pub const OWNER_UID: &str = "butler.butlerlabs.dev/owner-uid";
 /// Ends a deletion of a TenantCluster without waiting for what cannot be reached. Whatever its value.
 pub const FORCE_DELETE: &str = "butler.butlerlabs.dev/force-delete";
+/// Asks for another try of a TenantCluster that failed. Whatever its value; taken away once it was seen.
+pub const RETRY: &str = "butler.butlerlabs.dev/retry";
 /// What a cluster was granted of its team's limits, on its tenant namespace.
 pub const GRANTED: &str = "butler.butlerlabs.dev/granted";
 /// Where an object carries the hash of its plan.

@@ -294,7 +294,7 @@ impl Used {
 }
 
 /// The limit, if it is what stops something that grows.
-fn over<T: Ord>(had: T, after: T, next: T, limit: Option<T>) -> Option<T> {
+fn over<T: Copy + Ord>(had: T, after: T, next: T, limit: Option<T>) -> Option<T> {
     limit.filter(|limit| after > had && next > *limit)
 }
 

@@ -47,7 +47,7 @@ fn cut(pool: &Pool, granted: &PoolSize) -> Pool {
             },
         },
         machine: if fits {
-            pool.machine.clone()
+            pool.machine
         } else {
             Machine {
                 cpu: granted.cpu,

@@ -28,9 +28,8 @@ fn members_may_have_exactly_the_kubeconfig_and_viewers_no_secret_at_all() {
     });
     let role = roles.next().unwrap();
     assert!(roles.next().is_none());
-    let rules = json!(role.rules);
     assert_eq!(
-        rules,
+        json!(role.rules),
         json!([{
             "apiGroups": [""], "resources": ["secrets"],
             "resourceNames": ["my-cluster-kubeconfig"], "verbs": ["get"],

@@ -304,8 +304,10 @@ fn finding<'a>(plan: &'a Plan, kind: &str) -> &'a butler_capi::plan::Finding {
 #[test]
 fn a_cluster_that_is_refused_is_made_of_nothing() {
     let crowd = [claim("a", 1, None, 1)];
-    let mut world = Observed::default();
-    world.quota = decide(&limits(&json!({"maxClusters": 0})), &crowd, "a");
+    let world = Observed {
+        quota: decide(&limits(&json!({"maxClusters": 0})), &crowd, "a"),
+        ..Observed::default()
+    };
     let plan = plan(&spec("local", &json!({})), &world, now());
     assert!(plan.objects.is_empty() && plan.changes.is_empty());
     for kind in ["QuotaSatisfied", "Ready"] {

@@ -13,6 +13,7 @@ mod on_demand;
 pub mod preview;
 mod quota;
 mod report;
+mod retry;
 mod sources;
 
 use std::sync::Arc;
@@ -245,6 +246,7 @@ impl Reconciler for Controller {
         }
         let next = report::status(&raw, spec, &observed, &plan, now);
         status::report(&self.applier, &*raw, raw.status.as_ref(), &next).await?;
+        retry::consume(&self.applier, &raw).await?;
         Ok(wake(&plan, now))
     }
 }
@@ -378,7 +380,7 @@ fn observed(
         deletion: raw.metadata.deletion_timestamp.as_ref().map(|time| time.0),
         forced: raw.annotations().contains_key(names::FORCE_DELETE),
         phase: raw.status.as_ref().and_then(|status| status.phase),
-        retry: false,
+        retry: raw.annotations().contains_key(names::RETRY),
         namespace: standing_of(namespace, uid),
         control_plane: find("StewardControlPlane").and_then(observe::control_plane),
         cluster: find("Cluster").map(observe::cluster),

@@ -5,6 +5,7 @@ mod create;
 mod destroy;
 mod kubeconfig;
 mod plan;
+mod retry;
 mod show;
 mod wait;
 
@@ -27,6 +28,8 @@ pub(crate) enum Command {
     Upgrade(change::Upgrade),
     /// Show what a new cluster or a change would do, without doing it
     Plan(plan::Plan),
+    /// Try a cluster again that failed
+    Retry(retry::Retry),
     /// Write the administrator's kubeconfig of a cluster
     Kubeconfig(kubeconfig::Kubeconfig),
     /// Remove a cluster and everything in it
@@ -41,6 +44,7 @@ pub(crate) async fn run(command: Command, access: &Access) -> Result<(), Failure
         Command::Scale(args) => change::scale(&args, access).await,
         Command::Upgrade(args) => change::upgrade(&args, access).await,
         Command::Plan(args) => Box::pin(plan::run(&args, access)).await,
+        Command::Retry(args) => retry::run(&args, access).await,
         Command::Kubeconfig(args) => kubeconfig::run(&args, access).await,
         Command::Destroy(args) => destroy::run(&args, access).await,
     }
