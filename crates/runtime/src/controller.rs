@@ -25,6 +25,7 @@ use crate::{
     chance::chance,
     error::{Category, Classify, chain},
     metrics::ReconcileMetrics,
+    own_writes::{self, OwnWrites},
     sync::lock,
     watch::{Feed, Watchable},
 };
@@ -52,6 +53,9 @@ pub trait Reconciler: Send + Sync + 'static {
         &self,
         object: Arc<Self::Object>,
     ) -> impl Future<Output = Result<Wake, Self::Error>> + Send;
+
+    /// Its own reports: a pass waits until the watch has told of them.
+    fn own_writes(&self) -> &OwnWrites;
 }
 
 /// Bounds of a controller.
@@ -141,6 +145,12 @@ pub async fn run<R: Reconciler>(
                 lock(&context.failures).retain(|held, _| {
                     held.name != object.name || held.namespace != object.namespace
                 });
+                let name = match &object.namespace {
+                    Some(namespace) => format!("{namespace}/{}", object.name),
+                    None => object.name,
+                };
+                let own_writes = context.reconciler.own_writes();
+                own_writes.forget(&R::Object::kind(&()), &name);
             }
             Err(error) => {
                 tracing::error!(
@@ -157,6 +167,9 @@ async fn pass<R: Reconciler>(
     object: Arc<R::Object>,
     context: Arc<Context<R>>,
 ) -> Result<Action, PassError<R::Error>> {
+    if context.reconciler.own_writes().is_behind(&*object) {
+        return Ok(Action::requeue(own_writes::PATIENCE));
+    }
     let span = tracing::info_span!(
         "reconcile",
         controller = R::NAME,

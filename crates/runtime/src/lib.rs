@@ -19,6 +19,7 @@ pub mod finalizers;
 pub mod lease;
 pub mod logging;
 pub mod metrics;
+pub mod own_writes;
 pub mod packed;
 pub mod rbac;
 pub mod shutdown;
