@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, future};
 use kube::{
     Resource,
     runtime::{
@@ -27,7 +27,8 @@ use crate::{
     metrics::ReconcileMetrics,
     own_writes::{self, OwnWrites},
     sync::lock,
-    watch::{Feed, Watchable},
+    urgency::{self, Urgency},
+    watch::{Change, Feed, Watchable},
 };
 
 /// When to look at an object again.
@@ -108,6 +109,7 @@ struct Context<R: Reconciler> {
     bounds: Bounds,
     metrics: ReconcileMetrics,
     failures: Failures<R::Object>,
+    urgency: Urgency,
 }
 
 /// Runs until `shutdown` is cancelled and the passes under way have ended.
@@ -126,11 +128,26 @@ pub async fn run<R: Reconciler>(
         bounds,
         metrics,
         failures: Mutex::default(),
+        urgency: Urgency::default(),
+    });
+    let noted = Arc::clone(&context);
+    let present = feed.subscribe().filter_map(move |change| {
+        future::ready(match change {
+            Change::Present(object) => {
+                noted.urgency.seen(&*object);
+                Some(object)
+            }
+            Change::Gone(object) => {
+                noted.urgency.forget(&*object);
+                noted.reconciler.own_writes().forget(&*object);
+                None
+            }
+        })
     });
     let config = Config::default()
         .concurrency(bounds.concurrency)
         .debounce(bounds.debounce);
-    let passes = Controller::for_shared_stream(feed.present(), feed.store())
+    let passes = Controller::for_shared_stream(present, feed.store())
         .reconcile_on(triggers)
         .with_config(config)
         .graceful_shutdown_on(shutdown.cancelled_owned())
@@ -145,12 +162,6 @@ pub async fn run<R: Reconciler>(
                 lock(&context.failures).retain(|held, _| {
                     held.name != object.name || held.namespace != object.namespace
                 });
-                let name = match &object.namespace {
-                    Some(namespace) => format!("{namespace}/{}", object.name),
-                    None => object.name,
-                };
-                let own_writes = context.reconciler.own_writes();
-                own_writes.forget(&R::Object::kind(&()), &name);
             }
             Err(error) => {
                 tracing::error!(
@@ -169,6 +180,10 @@ async fn pass<R: Reconciler>(
 ) -> Result<Action, PassError<R::Error>> {
     if context.reconciler.own_writes().is_behind(&*object) {
         return Ok(Action::requeue(own_writes::PATIENCE));
+    }
+    let crowd = usize::from(context.bounds.concurrency);
+    if context.urgency.must_wait(&*object, crowd) {
+        return Ok(Action::requeue(spread(urgency::LATER, chance())));
     }
     let span = tracing::info_span!(
         "reconcile",

@@ -26,4 +26,5 @@ pub mod shutdown;
 pub mod status;
 pub mod sync;
 pub mod task;
+mod urgency;
 pub mod watch;

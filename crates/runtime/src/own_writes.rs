@@ -62,8 +62,8 @@ impl OwnWrites {
     }
 
     /// The object is gone: nobody will ask for it again.
-    pub(crate) fn forget(&self, kind: &str, name: &str) {
-        lock(&self.awaited).remove(&(kind.into(), name.into()));
+    pub(crate) fn forget<K: Resource<DynamicType = ()>>(&self, object: &K) {
+        lock(&self.awaited).remove(&key(object));
     }
 }
 
@@ -105,7 +105,7 @@ mod tests {
         own.record(&at("7"), &at("10"));
         assert!(!own.is_behind(&at("100")));
         own.record(&at("7"), &at("10"));
-        own.forget("ConfigMap", "a");
+        own.forget(&at("9"));
         assert!(!own.is_behind(&at("9")));
     }
 }

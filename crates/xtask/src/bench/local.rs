@@ -117,13 +117,22 @@ fn birth() -> Result<Birth> {
         .args(["--kubeconfig", &admin, "--namespace", TEAM])
         .args(["cluster", "create", BORN, "--workers", "1"]))?;
     let asked = ["get", "tenantcluster", BORN, "-n", TEAM, "-o"];
-    let ask = |path: &str| kubectl(&admin, &[&asked[..], &[&format!("jsonpath={path}")]].concat());
-    until("its namespace", || Ok(!ask("{.status.tenantNamespace}")?.is_empty()))?;
+    let ask = |path: &str| {
+        kubectl(
+            &admin,
+            &[&asked[..], &[&format!("jsonpath={path}")]].concat(),
+        )
+    };
+    until("its namespace", || {
+        Ok(!ask("{.status.tenantNamespace}")?.is_empty())
+    })?;
     let namespace = ask("{.status.tenantNamespace}")?;
     // A machine has a node when it is Ready: its provider is not the one that says so.
     let joined = ["get", "machines.cluster.x-k8s.io", "-n", &namespace, "-o"];
     let path = "jsonpath={.items[*].status.conditions[?(@.type==\"NodeReady\")].status}";
-    until("its node", || Ok(kubectl(&admin, &[&joined[..], &[path]].concat())? == "True"))?;
+    until("its node", || {
+        Ok(kubectl(&admin, &[&joined[..], &[path]].concat())? == "True")
+    })?;
     let node = begun.elapsed().as_secs_f64();
     until("it to be Ready", || Ok(ask("{.status.phase}")? == "Ready"))?;
     let (ready, to) = (begun.elapsed().as_secs_f64(), Timestamp::now());
