@@ -16,7 +16,7 @@ mod report;
 mod retry;
 mod sources;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use butler_api::{
     butler::{TenantCluster, tenant_cluster::Phase},
@@ -30,12 +30,14 @@ use butler_capi::{
     quota::Quota,
 };
 use butler_runtime::{
-    apply::Applier,
+    apply::{Applier, Outcome},
     clock::SharedClock,
     controller::{self, Bounds, Reconciler, Wake},
     error::{ApiError, Category, Classify, chain},
     events::{Events, Note},
-    finalizers, status,
+    finalizers,
+    own_writes::OwnWrites,
+    status,
     watch::Feed,
 };
 use carry_out::{Place, Standing, WAITED_FOR, index};
@@ -166,6 +168,9 @@ struct Controller {
     clock: SharedClock,
 }
 
+/// When to look for what was just made, if no watch tells of it.
+const ECHO: Duration = Duration::from_secs(30);
+
 /// Why a pass failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -186,6 +191,10 @@ impl Reconciler for Controller {
     type Object = TenantCluster;
     type Error = Error;
     const NAME: &'static str = "tenantcluster";
+
+    fn own_writes(&self) -> &OwnWrites {
+        self.applier.own_writes()
+    }
 
     async fn reconcile(&self, raw: Arc<TenantCluster>) -> Result<Wake, Error> {
         let deleting = raw.metadata.deletion_timestamp.is_some();
@@ -231,18 +240,26 @@ impl Reconciler for Controller {
         observed.inputs.access = sources.team.as_deref().map(access::of);
         observed.inputs.credentials = self.credentials.of(&sources.provider).await;
         let plan = plan(spec, &observed, now);
-        if let Err(error) = carry_out(&place, &plan, &standing).await {
-            // What passes by itself is not worth a word.
-            if !matches!(error.category(), Category::Conflict | Category::Unavailable) {
-                let reason = error.category().as_str();
-                self.refuse(&raw, reason, explained(&error)).await?;
+        let outcome = match carry_out(&place, &plan, &standing).await {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                // What passes by itself is not worth a word.
+                if !matches!(error.category(), Category::Conflict | Category::Unavailable) {
+                    let reason = error.category().as_str();
+                    self.refuse(&raw, reason, explained(&error)).await?;
+                }
+                return Err(error);
             }
-            return Err(error);
-        }
+        };
         if plan.deletion == Some(Step::Done) {
             self.tell_left(&raw, &plan).await;
             finalizers::remove(&self.applier.beside(&*raw), &*raw, FINALIZER).await?;
             return Ok(Wake::OnChange);
+        }
+        if outcome == Outcome::Written && raw.status.is_none() {
+            // The watch tells of the new objects in a moment. In a crowd everybody's are made first: a report costs the
+            // API server as much as several objects.
+            return Ok(Wake::After(ECHO));
         }
         let next = report::status(&raw, spec, &observed, &plan, now);
         status::report(&self.applier, &*raw, raw.status.as_ref(), &next).await?;
@@ -251,15 +268,18 @@ impl Reconciler for Controller {
     }
 }
 
-/// Objects in their order, then what is no longer wanted.
-async fn carry_out(place: &Place<'_>, plan: &Plan, standing: &Standing) -> Result<(), Error> {
+/// Objects in their order, then what is no longer wanted; whether any object had to be written.
+async fn carry_out(place: &Place<'_>, plan: &Plan, standing: &Standing) -> Result<Outcome, Error> {
+    let mut outcome = Outcome::Unchanged;
     for object in &plan.objects {
-        place.apply(object, standing.get(&object.id())).await?;
+        if place.apply(object, standing.get(&object.id())).await? == Outcome::Written {
+            outcome = Outcome::Written;
+        }
     }
     for id in &plan.changes.delete {
         place.delete(id, standing.get(id)).await?;
     }
-    Ok(())
+    Ok(outcome)
 }
 
 fn wake(plan: &Plan, now: Timestamp) -> Wake {

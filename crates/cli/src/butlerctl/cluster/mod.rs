@@ -7,6 +7,7 @@ mod kubeconfig;
 mod plan;
 mod retry;
 mod show;
+mod sleep;
 mod wait;
 
 use clap::Subcommand;
@@ -26,6 +27,10 @@ pub(crate) enum Command {
     Scale(change::Scale),
     /// Move a cluster to another Kubernetes release
     Upgrade(change::Upgrade),
+    /// Let a cluster sleep: no workers, no control plane, all data kept
+    Hibernate(sleep::Sleeper),
+    /// Wake a cluster that sleeps
+    Wake(sleep::Sleeper),
     /// Show what a new cluster or a change would do, without doing it
     Plan(plan::Plan),
     /// Try a cluster again that failed
@@ -43,6 +48,8 @@ pub(crate) async fn run(command: Command, access: &Access) -> Result<(), Failure
         Command::Create(args) => create::run(&args, access).await,
         Command::Scale(args) => change::scale(&args, access).await,
         Command::Upgrade(args) => change::upgrade(&args, access).await,
+        Command::Hibernate(args) => sleep::hibernate(&args, access).await,
+        Command::Wake(args) => sleep::wake(&args, access).await,
         Command::Plan(args) => Box::pin(plan::run(&args, access)).await,
         Command::Retry(args) => retry::run(&args, access).await,
         Command::Kubeconfig(args) => kubeconfig::run(&args, access).await,
