@@ -39,7 +39,9 @@ pub(crate) fn walk(management: &Cluster) {
     butlerctl(&format!("cluster scale {NAME} --workers 2 --wait"));
     until("the third node to be gone", || {
         let nodes = versions(&cluster);
-        (nodes.len() == 2).then_some(()).ok_or(nodes.join(" "))
+        (nodes.len() == 2)
+            .then_some(())
+            .ok_or_else(|| nodes.join(" "))
     });
     butlerctl(&format!("cluster upgrade {NAME} --to v1.35.4 --wait"));
     assert_eq!(versions(&cluster), ["v1.35.4", "v1.35.4"]);

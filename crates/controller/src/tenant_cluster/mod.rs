@@ -80,16 +80,17 @@ pub(crate) async fn run(
     let (infrastructure, changes) = Infrastructure::new(client);
     let (credentials, rotated) = Credentials::new(client);
     let changes = stream::select(children.changes(), changes);
+    let book = Arc::<quota::Book>::default();
     let triggers = stream::select(
         triggers(feeds, changes, rotated, &clusters),
-        quota::triggers(feeds, &clusters),
+        quota::triggers(feeds, &clusters, &book),
     );
     let reconciler = Controller {
         infrastructure,
         credentials,
         feeds: Arc::clone(feeds),
         clusters: Arc::clone(&clusters),
-        book: quota::Book::default(),
+        book,
         children,
         applier: Applier::new(client.clone(), MANAGER),
         events: Events::new(client.clone(), MANAGER, Arc::clone(&surroundings.clock)),
@@ -159,7 +160,7 @@ fn source(namespace: &Namespace) -> Option<ObjectRef<TenantCluster>> {
 struct Controller {
     feeds: Arc<Feeds>,
     clusters: Arc<Feed<TenantCluster>>,
-    book: quota::Book,
+    book: Arc<quota::Book>,
     children: Arc<Children>,
     infrastructure: Infrastructure,
     credentials: Credentials,

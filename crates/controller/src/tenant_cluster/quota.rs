@@ -4,8 +4,8 @@
 //! a little behind, so what this process has granted is remembered as well: the same worker is never given twice.
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Mutex,
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, Mutex},
 };
 
 use butler_api::{
@@ -21,9 +21,8 @@ use butler_runtime::{
     sync::lock,
     watch::{Change, Feed},
 };
-use futures::{Stream, StreamExt as _, future, stream};
+use futures::{Stream, StreamExt as _, stream};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     ResourceExt as _,
     runtime::reflector::{ObjectRef, Store},
@@ -35,9 +34,14 @@ use super::{
 };
 use crate::Feeds;
 
-/// What was granted by this process, by namespace of the clusters and by their UIDs.
+/// What this process knows about grants, by namespace of the clusters.
 #[derive(Default)]
-pub(super) struct Book(Mutex<BTreeMap<String, BTreeMap<String, Sizes>>>);
+pub(super) struct Book {
+    /// What it granted, by UIDs.
+    granted: Mutex<BTreeMap<String, BTreeMap<String, Sizes>>>,
+    /// Names of those that got less than they asked for: looking for them among thousands would take long.
+    waiting: Mutex<BTreeMap<String, BTreeSet<String>>>,
+}
 
 impl Book {
     /// What a cluster may have. From here on that is its own.
@@ -50,15 +54,16 @@ impl Book {
     ) -> Quota {
         let platform = &sources.platform;
         let limits = limits(feeds, sources);
+        let namespace = raw.namespace().unwrap_or_default();
         if limits.is_empty() {
+            self.note(&namespace, &raw.name_any(), false);
             return Quota::default();
         }
-        let namespace = raw.namespace().unwrap_or_default();
         let mut others = clusters.all_in(&namespace);
         let uid = raw.uid().unwrap_or_default();
         others.retain(|other| other.uid().as_deref() != Some(&uid));
-        let mut granted = lock(&self.0);
-        let noted = granted.entry(namespace).or_default();
+        let mut granted = lock(&self.granted);
+        let noted = granted.entry(namespace.clone()).or_default();
         noted.retain(|held, _| {
             *held == uid || others.iter().any(|it| it.uid().as_deref() == Some(held))
         });
@@ -81,7 +86,32 @@ impl Book {
         if let Some(next) = next {
             noted.insert(uid, next);
         }
+        let waits = quota.refused.is_some() || quota.hold.is_some();
+        self.note(&namespace, &raw.name_any(), waits);
         quota
+    }
+
+    /// Remembers whether a cluster waits for others to have less.
+    fn note(&self, namespace: &str, name: &str, waits: bool) {
+        let mut waiting = lock(&self.waiting);
+        if waits {
+            let names = waiting.entry(namespace.to_owned()).or_default();
+            names.insert(name.to_owned());
+        } else if let Some(names) = waiting.get_mut(namespace) {
+            names.remove(name);
+            if names.is_empty() {
+                waiting.remove(namespace);
+            }
+        }
+    }
+
+    /// Those of a namespace that wait for others to have less.
+    fn waiting(&self, namespace: &str) -> Vec<ObjectRef<TenantCluster>> {
+        let waiting = lock(&self.waiting);
+        let names = waiting.get(namespace).into_iter().flatten();
+        names
+            .map(|name| ObjectRef::new(name).within(namespace))
+            .collect()
     }
 }
 
@@ -159,10 +189,11 @@ pub(super) fn refused(raw: &TenantCluster, excess: &Excess, now: Timestamp) -> T
 pub(super) fn triggers(
     feeds: &Feeds,
     clusters: &Feed<TenantCluster>,
+    book: &Arc<Book>,
 ) -> impl Stream<Item = ObjectRef<TenantCluster>> + Send + use<> {
     // A team's status counts its clusters: only what people changed is of interest.
-    let mut seen = HashMap::new();
-    let teams = feeds.teams.subscribe().filter_map(move |change| {
+    let (mut seen, store) = (HashMap::new(), clusters.store());
+    let teams = feeds.teams.subscribe().map(move |change| {
         let team = change.object();
         let name = team.name_any();
         let is_new = match &change {
@@ -172,46 +203,34 @@ pub(super) fn triggers(
             }
             Change::Gone(_) => seen.remove(&name).is_some(),
         };
-        future::ready(is_new.then_some((name, false)))
+        if is_new {
+            those_in(&store, &name)
+        } else {
+            Vec::new()
+        }
     });
-    let gone = clusters.subscribe().filter_map(|change| {
-        future::ready(match change {
-            Change::Present(_) => None,
-            Change::Gone(cluster) => cluster.namespace().map(|namespace| (namespace, true)),
-        })
+    let noted = Arc::clone(book);
+    let gone = clusters.subscribe().map(move |change| match change {
+        Change::Present(_) => Vec::new(),
+        Change::Gone(cluster) => {
+            let namespace = cluster.namespace().unwrap_or_default();
+            noted.note(&namespace, &cluster.name_any(), false);
+            noted.waiting(&namespace)
+        }
     });
-    let homes = feeds.namespaces.subscribe().filter_map(|change| {
-        let source = source_namespace(change.object());
-        future::ready(source.map(|namespace| (namespace, true)))
+    let noted = Arc::clone(book);
+    let homes = feeds.namespaces.subscribe().map(move |change| {
+        let namespace = change.object().labels().get(names::SOURCE_NAMESPACE);
+        namespace.map_or_else(Vec::new, |namespace| noted.waiting(namespace))
     });
-    let store = clusters.store();
-    stream::select(teams, stream::select(gone, homes)).flat_map(move |(namespace, only_waiting)| {
-        stream::iter(those_in(&store, &namespace, only_waiting))
-    })
+    stream::select(teams, stream::select(gone, homes)).flat_map(stream::iter)
 }
 
-fn source_namespace(home: &Namespace) -> Option<String> {
-    home.labels().get(names::SOURCE_NAMESPACE).cloned()
-}
-
-fn those_in(
-    store: &Store<TenantCluster>,
-    namespace: &str,
-    only_waiting: bool,
-) -> Vec<ObjectRef<TenantCluster>> {
-    let found = store.state_filter(|cluster| {
-        cluster.metadata.namespace.as_deref() == Some(namespace)
-            && (!only_waiting || waits(cluster))
-    });
+fn those_in(store: &Store<TenantCluster>, namespace: &str) -> Vec<ObjectRef<TenantCluster>> {
+    let found =
+        store.state_filter(|cluster| cluster.metadata.namespace.as_deref() == Some(namespace));
     found
         .iter()
         .map(|cluster| ObjectRef::from_obj(&**cluster))
         .collect()
-}
-
-fn waits(cluster: &TenantCluster) -> bool {
-    let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
-    conditions
-        .into_iter()
-        .any(|it| it.type_ == "QuotaSatisfied" && it.status == "False")
 }
