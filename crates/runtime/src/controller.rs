@@ -27,7 +27,7 @@ use crate::{
     metrics::ReconcileMetrics,
     own_writes::{self, OwnWrites},
     sync::lock,
-    urgency::{self, Urgency},
+    urgency::Urgency,
     watch::{Change, Feed, Watchable},
 };
 
@@ -181,9 +181,8 @@ async fn pass<R: Reconciler>(
     if context.reconciler.own_writes().is_behind(&*object) {
         return Ok(Action::requeue(own_writes::PATIENCE));
     }
-    let crowd = usize::from(context.bounds.concurrency);
-    if context.urgency.must_wait(&*object, crowd) {
-        return Ok(Action::requeue(spread(urgency::LATER, chance())));
+    if let Some(wait) = context.urgency.wait(&*object) {
+        return Ok(Action::requeue(spread(wait, chance())));
     }
     let span = tracing::info_span!(
         "reconcile",

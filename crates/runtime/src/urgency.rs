@@ -14,8 +14,11 @@ use kube::Resource;
 
 use crate::sync::lock;
 
-/// When somebody who has to wait is looked for again.
-pub(crate) const LATER: Duration = Duration::from_secs(2);
+/// When somebody who has to wait for a few, or for a crowd, is looked for again.
+const SOON: Duration = Duration::from_millis(100);
+const LATER: Duration = Duration::from_secs(2);
+/// More than this is a crowd.
+const FEW: usize = 32;
 
 /// Which specs were looked at, by hashes: thousands of names would be much to remember.
 #[derive(Debug, Default)]
@@ -41,17 +44,18 @@ impl Urgency {
         }
     }
 
-    /// Whether a look at the object must wait for more than `crowd` others; if not, it counts as looked at.
-    pub(crate) fn must_wait<K: Resource>(&self, object: &K, crowd: usize) -> bool {
+    /// How long a look at the object must wait for others; if it need not, it counts as looked at.
+    pub(crate) fn wait<K: Resource>(&self, object: &K) -> Option<Duration> {
         let (key, spec) = (key(object), spec(object));
         let mut looks = lock(&self.looks);
         looks.waiting.remove(&key);
-        let new = looks.done.get(&key) != Some(&spec);
-        if !new && looks.waiting.len() > crowd {
-            return true;
+        let is_new = looks.done.insert(key, spec) != Some(spec);
+        match looks.waiting.len() {
+            0 => None,
+            _ if is_new => None,
+            1..=FEW => Some(SOON),
+            _ => Some(LATER),
         }
-        looks.done.insert(key, spec);
-        false
     }
 
     /// The object is gone.
@@ -100,21 +104,31 @@ mod tests {
         let urgency = Urgency::default();
         let (old, new) = (object("old", 1), object("new", 1));
         urgency.seen(&old);
-        assert!(!urgency.must_wait(&old, 0), "it is new itself");
+        assert_eq!(urgency.wait(&old), None, "it is new itself");
         urgency.seen(&new);
-        assert!(urgency.must_wait(&old, 0));
-        assert!(!urgency.must_wait(&old, 1), "one is no crowd");
-        assert!(!urgency.must_wait(&object("old", 2), 0), "it was changed");
-        assert!(!urgency.must_wait(&new, 0));
-        assert!(!urgency.must_wait(&old, 0), "nobody waits any more");
+        assert_eq!(urgency.wait(&old), Some(SOON));
+        assert_eq!(urgency.wait(&object("old", 2)), None, "it was changed");
+        for number in 0..FEW {
+            urgency.seen(&object(&format!("new-{number}"), 1));
+        }
+        assert_eq!(urgency.wait(&object("old", 2)), Some(LATER));
+        assert_eq!(urgency.wait(&new), None);
+        for number in 0..FEW {
+            assert_eq!(urgency.wait(&object(&format!("new-{number}"), 1)), None);
+        }
+        assert_eq!(
+            urgency.wait(&object("old", 2)),
+            None,
+            "nobody waits any more"
+        );
     }
 
     #[test]
     fn nobody_waits_for_what_is_gone() {
         let urgency = Urgency::default();
-        urgency.must_wait(&object("old", 1), 0);
+        assert_eq!(urgency.wait(&object("old", 1)), None);
         urgency.seen(&object("new", 1));
         urgency.forget(&object("new", 1));
-        assert!(!urgency.must_wait(&object("old", 1), 0));
+        assert_eq!(urgency.wait(&object("old", 1)), None);
     }
 }
