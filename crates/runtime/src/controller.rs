@@ -27,7 +27,6 @@ use crate::{
     metrics::ReconcileMetrics,
     own_writes::{self, OwnWrites},
     sync::lock,
-    urgency::Urgency,
     watch::{Change, Feed, Watchable},
 };
 
@@ -109,7 +108,6 @@ struct Context<R: Reconciler> {
     bounds: Bounds,
     metrics: ReconcileMetrics,
     failures: Failures<R::Object>,
-    urgency: Urgency,
 }
 
 /// Runs until `shutdown` is cancelled and the passes under way have ended.
@@ -128,17 +126,12 @@ pub async fn run<R: Reconciler>(
         bounds,
         metrics,
         failures: Mutex::default(),
-        urgency: Urgency::default(),
     });
     let noted = Arc::clone(&context);
     let present = feed.subscribe().filter_map(move |change| {
         future::ready(match change {
-            Change::Present(object) => {
-                noted.urgency.seen(&*object);
-                Some(object)
-            }
+            Change::Present(object) => Some(object),
             Change::Gone(object) => {
-                noted.urgency.forget(&*object);
                 noted.reconciler.own_writes().forget(&*object);
                 None
             }
@@ -180,9 +173,6 @@ async fn pass<R: Reconciler>(
 ) -> Result<Action, PassError<R::Error>> {
     if context.reconciler.own_writes().is_behind(&*object) {
         return Ok(Action::requeue(own_writes::PATIENCE));
-    }
-    if let Some(wait) = context.urgency.wait(&*object) {
-        return Ok(Action::requeue(spread(wait, chance())));
     }
     let span = tracing::info_span!(
         "reconcile",

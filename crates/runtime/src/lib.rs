@@ -26,5 +26,4 @@ pub mod shutdown;
 pub mod status;
 pub mod sync;
 pub mod task;
-mod urgency;
 pub mod watch;

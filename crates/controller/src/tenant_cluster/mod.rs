@@ -16,7 +16,7 @@ mod report;
 mod retry;
 mod sources;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use butler_api::{
     butler::{TenantCluster, tenant_cluster::Phase},
@@ -30,7 +30,7 @@ use butler_capi::{
     quota::Quota,
 };
 use butler_runtime::{
-    apply::{Applier, Outcome},
+    apply::Applier,
     clock::SharedClock,
     controller::{self, Bounds, Reconciler, Wake},
     error::{ApiError, Category, Classify, chain},
@@ -169,9 +169,6 @@ struct Controller {
     clock: SharedClock,
 }
 
-/// When to look for what was just made, if no watch tells of it.
-const ECHO: Duration = Duration::from_secs(30);
-
 /// Why a pass failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -241,26 +238,18 @@ impl Reconciler for Controller {
         observed.inputs.access = sources.team.as_deref().map(access::of);
         observed.inputs.credentials = self.credentials.of(&sources.provider).await;
         let plan = plan(spec, &observed, now);
-        let outcome = match carry_out(&place, &plan, &standing).await {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                // What passes by itself is not worth a word.
-                if !matches!(error.category(), Category::Conflict | Category::Unavailable) {
-                    let reason = error.category().as_str();
-                    self.refuse(&raw, reason, explained(&error)).await?;
-                }
-                return Err(error);
+        if let Err(error) = carry_out(&place, &plan, &standing).await {
+            // What passes by itself is not worth a word.
+            if !matches!(error.category(), Category::Conflict | Category::Unavailable) {
+                let reason = error.category().as_str();
+                self.refuse(&raw, reason, explained(&error)).await?;
             }
-        };
+            return Err(error);
+        }
         if plan.deletion == Some(Step::Done) {
             self.tell_left(&raw, &plan).await;
             finalizers::remove(&self.applier.beside(&*raw), &*raw, FINALIZER).await?;
             return Ok(Wake::OnChange);
-        }
-        if outcome == Outcome::Written && raw.status.is_none() {
-            // The watch tells of the new objects in a moment. In a crowd everybody's are made first: a report costs the
-            // API server as much as several objects.
-            return Ok(Wake::After(ECHO));
         }
         let next = report::status(&raw, spec, &observed, &plan, now);
         status::report(&self.applier, &*raw, raw.status.as_ref(), &next).await?;
@@ -269,18 +258,15 @@ impl Reconciler for Controller {
     }
 }
 
-/// Objects in their order, then what is no longer wanted; whether any object had to be written.
-async fn carry_out(place: &Place<'_>, plan: &Plan, standing: &Standing) -> Result<Outcome, Error> {
-    let mut outcome = Outcome::Unchanged;
+/// Objects in their order, then what is no longer wanted.
+async fn carry_out(place: &Place<'_>, plan: &Plan, standing: &Standing) -> Result<(), Error> {
     for object in &plan.objects {
-        if place.apply(object, standing.get(&object.id())).await? == Outcome::Written {
-            outcome = Outcome::Written;
-        }
+        place.apply(object, standing.get(&object.id())).await?;
     }
     for id in &plan.changes.delete {
         place.delete(id, standing.get(id)).await?;
     }
-    Ok(outcome)
+    Ok(())
 }
 
 fn wake(plan: &Plan, now: Timestamp) -> Wake {

@@ -360,11 +360,6 @@ impl Reconciler for Controller {
         if progress.is_held() {
             return result;
         }
-        if facts.just_made && result.is_ok() {
-            // The watch tells of the pods in a moment, and then there is more to report. In a crowd that comes after
-            // everybody's pods: a report costs the API server half as much as all objects of a tenant.
-            return Ok(Wake::After(ASK_AGAIN));
-        }
         let next = report::status(&held, &spec, facts);
         self.report(&raw, next, progress).await?;
         result
