@@ -121,20 +121,22 @@ pub fn duration(text: &str) -> Option<Duration> {
     let mut total = Duration::ZERO;
     let mut rest = text;
     while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let (number, tail) = rest.split_at_checked(digits)?;
         let unit = tail
             .find(|c: char| c.is_ascii_digit())
             .unwrap_or(tail.len());
         let (unit, tail) = tail.split_at_checked(unit)?;
-        let number: u64 = number.parse().ok()?;
-        total += match unit {
-            "ms" => Duration::from_millis(number),
-            "s" => Duration::from_secs(number),
-            "m" => Duration::from_secs(number.checked_mul(60)?),
-            "h" => Duration::from_secs(number.checked_mul(3600)?),
+        let number: f64 = number.parse().ok()?;
+        let seconds = match unit {
+            "ms" => 0.001,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
             _ => return None,
         };
+        let part = Duration::try_from_secs_f64(number * seconds).ok()?;
+        total = total.checked_add(part)?;
         rest = tail;
     }
     (!text.is_empty()).then_some(total)
@@ -194,6 +196,7 @@ pub(crate) mod tests {
     fn durations_are_read_as_kubernetes_writes_them() {
         assert_eq!(duration("1h30m"), Some(Duration::from_mins(90)));
         assert_eq!(duration("90s"), Some(Duration::from_secs(90)));
+        assert_eq!(duration("1.5m"), Some(Duration::from_secs(90)));
         for wrong in ["", "5", "m", "1d", "-3s"] {
             assert_eq!(duration(wrong), None, "{wrong}");
         }
