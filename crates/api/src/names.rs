@@ -30,6 +30,10 @@ pub const TEAM_FINALIZER: &str = "butler.butlerlabs.dev/team";
 pub const OWNER_UID: &str = "butler.butlerlabs.dev/owner-uid";
 /// Ends a deletion of a TenantCluster without waiting for what cannot be reached. Whatever its value.
 pub const FORCE_DELETE: &str = "butler.butlerlabs.dev/force-delete";
+/// Asks for another try of a TenantCluster that failed. Whatever its value; taken away once it was seen.
+pub const RETRY: &str = "butler.butlerlabs.dev/retry";
+/// What a cluster was granted of its team's limits, on its tenant namespace.
+pub const GRANTED: &str = "butler.butlerlabs.dev/granted";
 /// Where an object carries the hash of its plan.
 pub const PLAN_HASH: &str = "butler.butlerlabs.dev/plan-hash";
 /// What an object is for, in words.
@@ -50,7 +54,5 @@ pub const UNUSED_SINCE: &str = "butler.butlerlabs.dev/unused-since";
 pub const FOR_ADDONS: &str = "butler.butlerlabs.dev/for-addons";
 /// The annotation by which an addon takes over a release that somebody else installed.
 pub const ADOPT: &str = "butler.butlerlabs.dev/adopt-release";
-/// The annotation whose change makes an addon try again what it gave up.
-pub const RETRY: &str = "butler.butlerlabs.dev/retry";
 /// Keeps an addon until its release is gone.
 pub const ADDON_FINALIZER: &str = "butler.butlerlabs.dev/addon";

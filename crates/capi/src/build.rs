@@ -43,6 +43,8 @@ use crate::{
     day2::Target,
     node::Told,
     object::Object,
+    provider::Infrastructure,
+    quota::Sizes,
     spec::{Exposure, Os, Pool, Size, TenantSpec, is_copied},
 };
 
@@ -67,14 +69,16 @@ pub(crate) fn namespace(spec: &TenantSpec) -> Object {
         "What tenant cluster {}/{} is made of",
         identity.namespace, identity.name
     );
+    // Written before any machine is asked for, where no user can write: what stands here counts.
+    let granted = serde_json::to_string(&Sizes::of(&spec.pools)).unwrap_or_default();
     Object::Namespace(Box::new(Namespace {
         metadata: ObjectMeta {
             name: Some(identity.tenant_namespace()),
             labels: Some(labels),
-            annotations: Some(BTreeMap::from([(
-                names::DESCRIPTION.to_owned(),
-                description,
-            )])),
+            annotations: Some(BTreeMap::from([
+                (names::DESCRIPTION.to_owned(), description),
+                (names::GRANTED.to_owned(), granted),
+            ])),
             ..ObjectMeta::default()
         },
         ..Namespace::default()
@@ -359,6 +363,8 @@ const NODE_DELETION_SECONDS: i32 = 60;
 const STARTUP_SECONDS: i32 = 20 * 60;
 /// How long a Node may be out of reach: longer than a restart of its machine.
 const UNHEALTHY_SECONDS: i32 = 5 * 60;
+/// How long a machine of this very host may be down: the host knows at once, and starts one in seconds.
+const LOCAL_DOWN_SECONDS: i32 = 60;
 /// When more than this is broken it is not the machines, and making new ones only makes it worse.
 const STORM: &str = "40%";
 
@@ -371,6 +377,13 @@ pub(crate) fn machine_health_check(spec: &TenantSpec, pool: &Pool) -> Object {
         status,
         timeout_seconds: UNHEALTHY_SECONDS,
     };
+    let down = UnhealthyCondition {
+        kind: "InfrastructureReady",
+        status: "False",
+        timeout_seconds: LOCAL_DOWN_SECONDS,
+    };
+    // Elsewhere this holds for many minutes while a machine is being made.
+    let is_quick = matches!(spec.infrastructure, Infrastructure::Local(_));
     Object::MachineHealthCheck(Box::new(MachineHealthCheck::new(
         identity.pool_metadata(&name, &pool.name),
         MachineHealthCheckSpec {
@@ -381,6 +394,7 @@ pub(crate) fn machine_health_check(spec: &TenantSpec, pool: &Pool) -> Object {
             checks: Checks {
                 node_startup_timeout_seconds: STARTUP_SECONDS,
                 unhealthy_node_conditions: vec![unhealthy("False"), unhealthy("Unknown")],
+                unhealthy_machine_conditions: Vec::from_iter(is_quick.then_some(down)),
             },
             remediation: UnhealthyRemediation {
                 trigger_if: TriggerIf {

@@ -5,8 +5,10 @@
 //! no client, no clock, no chance.
 //!
 //! The parts: [`core`] has the kinds of Cluster API, [`provider`] those of each infrastructure provider, [`node`] what
-//! machines of each operating system are told, [`day2`] the decisions about clusters that work.
+//! machines of each operating system are told, [`day2`] the decisions about clusters that work, [`quota`] who may have
+//! how much.
 
+pub mod access;
 pub mod build;
 pub mod core;
 pub mod day2;
@@ -17,6 +19,7 @@ pub mod object;
 pub mod observe;
 pub mod plan;
 pub mod provider;
+pub mod quota;
 pub mod secret;
 pub mod spec;
 

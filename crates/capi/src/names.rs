@@ -36,13 +36,17 @@ impl Identity {
     /// The suffix is the start of the UID, so that a cluster that is made again under the same name never meets
     /// what is left of the earlier one.
     pub fn tenant_namespace(&self) -> String {
-        let suffix: String = self.uid.chars().take(SUFFIX).collect();
-        format!("{}-{suffix}", self.name)
+        tenant_namespace(self.name.as_str(), &self.uid)
     }
 
     /// Name of the Cluster, its control plane and its infrastructure.
     pub fn cluster(&self) -> &str {
         self.name.as_str()
+    }
+
+    /// Name of the Secret with its kubeconfig, which Cluster API prescribes.
+    pub fn kubeconfig(&self) -> String {
+        format!("{}-kubeconfig", self.name)
     }
 
     /// Name of a pool's `MachineDeployment`.
@@ -98,6 +102,12 @@ impl Identity {
         labels.insert(names::POOL.to_owned(), pool.to_owned());
         metadata
     }
+}
+
+/// The tenant namespace of the cluster with this name and UID.
+pub fn tenant_namespace(name: &str, uid: &str) -> String {
+    let suffix: String = uid.chars().take(SUFFIX).collect();
+    format!("{name}-{suffix}")
 }
 
 #[cfg(test)]

@@ -4,7 +4,10 @@ use std::fmt;
 
 use butler_api::controlplane::StewardControlPlane;
 use k8s_openapi::{
-    api::core::v1::{Namespace, Secret},
+    api::{
+        core::v1::{Namespace, Secret},
+        rbac::v1::{Role, RoleBinding},
+    },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use serde::Serialize;
@@ -33,6 +36,10 @@ pub struct Foreign {
 pub enum Object {
     /// The tenant namespace.
     Namespace(Box<Namespace>),
+    /// What somebody may do in it.
+    Role(Box<Role>),
+    /// Who may do that.
+    RoleBinding(Box<RoleBinding>),
     /// Credentials or bootstrap data.
     Secret(Box<Secret>),
     /// An object of an infrastructure provider.
@@ -78,6 +85,8 @@ impl Object {
     pub fn metadata(&self) -> &ObjectMeta {
         match self {
             Self::Namespace(object) => &object.metadata,
+            Self::Role(object) => &object.metadata,
+            Self::RoleBinding(object) => &object.metadata,
             Self::Secret(object) => &object.metadata,
             Self::Infrastructure(object) => &object.metadata,
             Self::ControlPlane(object) => &object.metadata,
@@ -99,6 +108,8 @@ impl Object {
         }
         match self {
             Self::Namespace(object) => named(object.as_ref()),
+            Self::Role(object) => named(object.as_ref()),
+            Self::RoleBinding(object) => named(object.as_ref()),
             Self::Secret(object) => named(object.as_ref()),
             Self::Infrastructure(object) => ObjectId {
                 api_version: object.api_version.clone(),

@@ -9,9 +9,11 @@ use butler_api::{
 use jiff::Timestamp;
 
 use crate::{
+    access::Access,
     day2::Target,
     node::{JoinTicket, TalosTrust},
     object::ObjectId,
+    quota::Quota,
     secret::Hidden,
 };
 
@@ -42,6 +44,8 @@ pub struct Observed {
     pub addons: Addons,
     /// What cannot be made better by waiting.
     pub failure: Option<String>,
+    /// What the limits of its team and its provider say.
+    pub quota: Quota,
     /// What plans are made from beside the spec.
     pub inputs: Inputs,
 }
@@ -51,6 +55,8 @@ pub struct Observed {
 pub struct Inputs {
     /// What the credentials' Secret of the provider holds.
     pub credentials: BTreeMap<String, Hidden>,
+    /// Who of its team may see what; not known, or no team: nobody is named.
+    pub access: Option<Access>,
     /// Addresses that machines may have, where the provider has to be told.
     pub machine_addresses: Vec<AddressRange>,
     /// Images that were brought to the provider, by pool.

@@ -3,7 +3,10 @@
 //! Written beside the code that needs them, so a new write comes with its permission.
 
 use butler_api::names::SYSTEM_NAMESPACE;
-use butler_capi::core::{BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE};
+use butler_capi::{
+    access,
+    core::{BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE},
+};
 use butler_runtime::rbac::{Manifest, OWN, RBAC, READ, WRITE, cluster_role, process, rule};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
@@ -47,9 +50,10 @@ pub fn files() -> Vec<(&'static str, Vec<Manifest>)> {
 }
 
 fn controller() -> Vec<PolicyRule> {
-    let team_roles = team::Role::ALL
+    let mut team_roles = team::Role::ALL
         .map(|role| role.binding_name().to_owned())
         .to_vec();
+    team_roles.push(access::VIEWER.to_owned());
     vec![
         rule(
             &[BUTLER],
@@ -119,7 +123,7 @@ fn controller() -> Vec<PolicyRule> {
             &["update"],
         ),
         rule(&[""], &["namespaces"], &OWN),
-        rule(&[RBAC], &["rolebindings"], &OWN),
+        rule(&[RBAC], &["roles", "rolebindings"], &OWN),
         // Only these roles may be handed out.
         PolicyRule {
             resource_names: Some(team_roles),
@@ -174,5 +178,22 @@ fn teams() -> Vec<Manifest> {
         cluster_role(team::Role::Viewer.binding_name(), viewer),
         cluster_role(team::Role::Operator.binding_name(), operator),
         cluster_role(team::Role::Admin.binding_name(), admin),
+        cluster_role(access::VIEWER, tenant_viewer()),
+    ]
+}
+
+/// What every member of a team may see in the namespace of a tenant cluster: how it is doing, and no Secret.
+fn tenant_viewer() -> Vec<PolicyRule> {
+    let parts = [
+        "clusters",
+        "machinedeployments",
+        "machinesets",
+        "machines",
+        "machinehealthchecks",
+    ];
+    vec![
+        rule(&[CLUSTER_API], &parts, &READ),
+        rule(&[CONTROL_PLANE], &["stewardcontrolplanes"], &READ),
+        rule(&["", "events.k8s.io"], &["events"], &READ),
     ]
 }

@@ -1,4 +1,4 @@
-//! Runs the real Helm (ADR 0027): [`process`] starts it, [`charts`] keeps charts by their digest, [`release`] carries out
+//! Runs the real Helm (ADR 0029): [`process`] starts it, [`charts`] keeps charts by their digest, [`release`] carries out
 //! one step of a release, [`pool`] bounds how many run at once, and [`look`] reads what stands in a cluster without it.
 
 pub mod charts;

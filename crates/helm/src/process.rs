@@ -135,7 +135,7 @@ impl Helm {
             .env("HELM_CACHE_HOME", home.join("cache"))
             .env("HELM_CONFIG_HOME", home.join("config"))
             .env("HELM_DATA_HOME", home.join("data"))
-            // A short life on one thread: ADR 0027 has the figures.
+            // A short life on one thread: ADR 0029 has the figures.
             .env("GOMAXPROCS", "1")
             .env("GOGC", "400")
             .envs(call.environment.iter().map(|(name, path)| (*name, path)))

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::settings::{MANAGEMENT, Settings};
+use crate::{
+    audit,
+    settings::{MANAGEMENT, Settings},
+};
 
 /// The documents of `kubeadm init`.
 pub(crate) fn init(settings: &Settings, etcd: &str, core_dns: &str) -> String {
@@ -33,6 +36,22 @@ pub(crate) fn init(settings: &Settings, etcd: &str, core_dns: &str) -> String {
             },
             "apiServer": {
                 "certSANs": ["127.0.0.1"],
+                "extraArgs": arguments(&[
+                    ("audit-policy-file", audit::POLICY),
+                    ("audit-log-path", audit::LOG),
+                    ("audit-log-maxsize", "16"),
+                    ("audit-log-maxbackup", "2"),
+                ]),
+                "extraVolumes": [
+                    {
+                        "name": "audit-policy", "hostPath": audit::POLICY, "mountPath": audit::POLICY,
+                        "readOnly": true, "pathType": "File",
+                    },
+                    {
+                        "name": "audit-log", "hostPath": audit::FOLDER, "mountPath": audit::FOLDER,
+                        "pathType": "DirectoryOrCreate",
+                    },
+                ],
                 // Twice the live memory is kept otherwise, and the definitions of Cluster API and Butler are much of it.
                 "extraEnvs": [{ "name": "GOGC", "value": "50" }],
             },

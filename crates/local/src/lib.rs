@@ -5,6 +5,7 @@
 
 mod access;
 pub mod agent;
+mod audit;
 mod cgroup;
 mod chart;
 mod cluster_api;

@@ -3,7 +3,7 @@
 mod ownership;
 mod target;
 
-use std::{collections::BTreeSet, fmt::Debug};
+use std::{collections::BTreeSet, fmt::Debug, sync::Arc};
 
 use k8s_openapi::NamespaceResourceScope;
 use kube::{
@@ -18,6 +18,7 @@ pub use target::Target;
 use crate::{
     drift,
     error::{ApiError, is_already_there, is_not_found},
+    own_writes::OwnWrites,
 };
 
 /// Writes planned objects under one field manager.
@@ -25,6 +26,7 @@ use crate::{
 pub struct Applier {
     client: Client,
     manager: &'static str,
+    own_writes: Arc<OwnWrites>,
 }
 
 /// What became of a planned object.
@@ -43,12 +45,21 @@ impl<K: Resource<DynamicType = ()> + Serialize + Debug> Applicable for K {}
 impl Applier {
     /// An applier that owns its fields as `manager`.
     pub fn new(client: Client, manager: &'static str) -> Self {
-        Self { client, manager }
+        Self {
+            client,
+            manager,
+            own_writes: Arc::default(),
+        }
     }
 
     /// The name our fields are owned under.
     pub fn manager(&self) -> &'static str {
         self.manager
+    }
+
+    /// The reports that were made through this applier and its clones, until the watches tell of them.
+    pub fn own_writes(&self) -> &OwnWrites {
+        &self.own_writes
     }
 
     /// The client that writes.

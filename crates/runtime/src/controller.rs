@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, future};
 use kube::{
     Resource,
     runtime::{
@@ -25,8 +25,10 @@ use crate::{
     chance::chance,
     error::{Category, Classify, chain},
     metrics::ReconcileMetrics,
+    own_writes::{self, OwnWrites},
     sync::lock,
-    watch::{Feed, Watchable},
+    urgency::Urgency,
+    watch::{Change, Feed, Watchable},
 };
 
 /// When to look at an object again.
@@ -52,6 +54,9 @@ pub trait Reconciler: Send + Sync + 'static {
         &self,
         object: Arc<Self::Object>,
     ) -> impl Future<Output = Result<Wake, Self::Error>> + Send;
+
+    /// Its own reports: a pass waits until the watch has told of them.
+    fn own_writes(&self) -> &OwnWrites;
 }
 
 /// Bounds of a controller.
@@ -104,6 +109,7 @@ struct Context<R: Reconciler> {
     bounds: Bounds,
     metrics: ReconcileMetrics,
     failures: Failures<R::Object>,
+    urgency: Urgency,
 }
 
 /// Runs until `shutdown` is cancelled and the passes under way have ended.
@@ -122,11 +128,26 @@ pub async fn run<R: Reconciler>(
         bounds,
         metrics,
         failures: Mutex::default(),
+        urgency: Urgency::default(),
+    });
+    let noted = Arc::clone(&context);
+    let present = feed.subscribe().filter_map(move |change| {
+        future::ready(match change {
+            Change::Present(object) => {
+                noted.urgency.seen(&*object);
+                Some(object)
+            }
+            Change::Gone(object) => {
+                noted.urgency.forget(&*object);
+                noted.reconciler.own_writes().forget(&*object);
+                None
+            }
+        })
     });
     let config = Config::default()
         .concurrency(bounds.concurrency)
         .debounce(bounds.debounce);
-    let passes = Controller::for_shared_stream(feed.present(), feed.store())
+    let passes = Controller::for_shared_stream(present, feed.store())
         .reconcile_on(triggers)
         .with_config(config)
         .graceful_shutdown_on(shutdown.cancelled_owned())
@@ -157,6 +178,12 @@ async fn pass<R: Reconciler>(
     object: Arc<R::Object>,
     context: Arc<Context<R>>,
 ) -> Result<Action, PassError<R::Error>> {
+    if context.reconciler.own_writes().is_behind(&*object) {
+        return Ok(Action::requeue(own_writes::PATIENCE));
+    }
+    if let Some(wait) = context.urgency.wait(&*object) {
+        return Ok(Action::requeue(spread(wait, chance())));
+    }
     let span = tracing::info_span!(
         "reconcile",
         controller = R::NAME,

@@ -81,11 +81,13 @@ async fn write<K: Applicable, S: Serialize + Debug + Sync>(
         status: next,
     };
     let params = PatchParams::apply(applier.manager()).force();
-    applier
+    let written = applier
         .api_of(object)
         .patch_status(&object.name_any(), &params, &Patch::Apply(&body))
         .await
-        .map_err(failed(object))
+        .map_err(failed(object))?;
+    applier.own_writes().record(object, &written);
+    Ok(written)
 }
 
 fn failed<K: Applicable>(object: &K) -> impl FnOnce(kube::Error) -> ApiError + use<K> {

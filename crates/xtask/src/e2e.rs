@@ -30,5 +30,7 @@ pub(crate) fn run() -> Result<()> {
         "--",
         "--ignored",
         "--nocapture",
+        // Each takes the whole machine.
+        "--test-threads=1",
     ])
 }

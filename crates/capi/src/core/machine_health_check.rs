@@ -29,13 +29,16 @@ pub struct Checks {
     pub node_startup_timeout_seconds: i32,
     /// A Node in one of these states for that long.
     pub unhealthy_node_conditions: Vec<UnhealthyCondition>,
+    /// A machine in one of these states for that long.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unhealthy_machine_conditions: Vec<UnhealthyCondition>,
 }
 
-/// A state that a Node must not be in for long.
+/// A state that a Node or a machine must not be in for long.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnhealthyCondition {
-    /// Condition of the Node.
+    /// Condition of the Node or the machine.
     #[serde(rename = "type")]
     pub kind: &'static str,
     /// Its status.

@@ -10,16 +10,18 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::{
-    build,
+    access, build,
     core::INFRASTRUCTURE,
     day2::{self, Content, Doze, Upgrade},
     object::{Object, ObjectId},
     observe::{Observed, Standing},
     provider::Missing,
+    quota::{self, Excess},
     spec::TenantSpec,
 };
 
 mod deletion;
+mod limited;
 mod pools;
 mod print;
 mod report;
@@ -79,6 +81,8 @@ impl Changes {
 struct Draft<'a> {
     spec: &'a TenantSpec,
     observed: &'a Observed,
+    /// What is against the spec that was asked for; `spec` is what it leaves.
+    against: Vec<Excess>,
     now: Timestamp,
     objects: Vec<Object>,
     /// Objects that are not written but stay.
@@ -112,6 +116,12 @@ pub fn plan(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Plan {
     if observed.deletion.is_some() {
         return deletion::plan(spec, observed, now);
     }
+    if let Some(excess) = &observed.quota.refused {
+        return limited::refused(spec, excess);
+    }
+    let (spec, against) = quota::held(spec, observed);
+    let spec = &*spec;
+    let waits = against.iter().map(|excess| excess.message.clone());
     let mut draft = Draft {
         spec,
         observed,
@@ -119,7 +129,8 @@ pub fn plan(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Plan {
         objects: Vec::new(),
         keep: BTreeSet::new(),
         rolls: Vec::new(),
-        waits: Vec::new(),
+        waits: waits.collect(),
+        against,
         is_partial: false,
         is_settled: true,
         wake: Vec::new(),
@@ -150,6 +161,9 @@ pub fn plan(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Plan {
 fn serve(draft: &mut Draft<'_>, doze: Doze, upgrade: &Upgrade) {
     let (spec, inputs) = (draft.spec, &draft.observed.inputs);
     draft.objects.push(build::namespace(spec));
+    if let Some(access) = &inputs.access {
+        draft.objects.extend(access::objects(spec, access));
+    }
     match spec.infrastructure.credentials(spec, inputs) {
         Ok(objects) => draft.objects.extend(objects),
         Err(missing) => draft.lack(&missing),
@@ -176,7 +190,7 @@ fn serve(draft: &mut Draft<'_>, doze: Doze, upgrade: &Upgrade) {
 fn finish(mut draft: Draft<'_>, doze: Doze, upgrade: &Upgrade) -> Plan {
     let changes = changes(&draft);
     let numbers = report::numbers(draft.spec, draft.observed, doze);
-    let (phase, findings) = report::report(&report::Facts {
+    let (phase, mut findings) = report::report(&report::Facts {
         spec: draft.spec,
         observed: draft.observed,
         doze,
@@ -185,6 +199,7 @@ fn finish(mut draft: Draft<'_>, doze: Doze, upgrade: &Upgrade) -> Plan {
         rolls: &draft.rolls,
         waits: &draft.waits,
     });
+    findings.insert(0, limited::finding(&draft.against));
     draft.waits.dedup();
     Plan {
         changes,
@@ -234,5 +249,7 @@ fn is_needed(draft: &Draft<'_>, id: &ObjectId) -> bool {
     let is_kept = || draft.keep.contains(&Content::from(id.clone()));
     // What all machines share goes with the Cluster and never before it, whatever the ProviderConfig says by now.
     let is_shared = id.api_version.starts_with(INFRASTRUCTURE) && id.kind.ends_with("Cluster");
-    is_shared || (is_content && (!draft.is_settled || is_kept()))
+    // Somebody who may not read teams does not know who is in them.
+    let is_access = matches!(id.kind.as_str(), "Role" | "RoleBinding");
+    is_shared || is_access || (is_content && (!draft.is_settled || is_kept()))
 }

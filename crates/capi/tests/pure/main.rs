@@ -10,11 +10,13 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod access;
 mod day2;
 mod deletion;
 mod formats;
 mod golden;
 mod planning;
+mod quota;
 mod validation;
 mod wishes;
 mod world;

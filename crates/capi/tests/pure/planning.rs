@@ -89,7 +89,7 @@ fn a_cluster_without_workers_is_a_cluster() {
 }
 
 #[test]
-fn scaling_changes_one_object_and_replaces_nothing() {
+fn scaling_changes_the_pool_and_what_was_granted_and_replaces_nothing() {
     let world = running(&spec("local", &json!({})), now());
     let more = spec("local", &json!({"workers": {"replicas": 5}}));
     let plan = plan(&more, &world, now());
@@ -99,7 +99,13 @@ fn scaling_changes_one_object_and_replaces_nothing() {
         .iter()
         .map(ToString::to_string)
         .collect();
-    assert_eq!(changed, ["MachineDeployment my-cluster-workers"]);
+    assert_eq!(
+        changed,
+        [
+            "Namespace my-cluster-a7b8c9d0",
+            "MachineDeployment my-cluster-workers"
+        ]
+    );
     assert!(plan.rolls.is_empty() && plan.changes.create.is_empty());
 }
 

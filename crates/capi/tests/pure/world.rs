@@ -24,7 +24,9 @@ pub(crate) fn apply(observed: &mut Observed, plan: &Plan, now: Timestamp) {
                 observed.cluster.get_or_insert_with(ClusterState::default);
             }
             Object::MachineDeployment(_) => deployment(observed, &object.to_value(), now),
-            Object::Secret(_)
+            Object::Role(_)
+            | Object::RoleBinding(_)
+            | Object::Secret(_)
             | Object::Infrastructure(_)
             | Object::Bootstrap(_)
             | Object::MachineHealthCheck(_) => {}

@@ -12,6 +12,7 @@ async fn a_cluster_that_is_not_there_ends_with_3_and_a_way_to_find_it() {
         &["scale", "nothing", "-w", "1"],
         &["upgrade", "nothing", "--to", "v1.35.4"],
         &["kubeconfig", "nothing"],
+        &["retry", "nothing"],
         &["destroy", "nothing", "-y"],
         &["plan", "nothing"],
     ] {

@@ -378,3 +378,40 @@ async fn destroy_asks_respects_protection_and_waits_until_the_cluster_is_gone() 
         .bad(3);
     assert!(none.contains("there is no"), "{none}");
 }
+
+#[tokio::test]
+async fn only_a_failed_cluster_is_tried_again() {
+    let desk = Desk::with(json!({})).await;
+    desk.report(ready(Some(1), "v1.34.4", 3)).await;
+    let text = desk.cluster_command(&["retry", "my-cluster"]).await.bad(6);
+    assert!(text.contains("is Ready"), "{text}");
+    desk.report(json!({"phase": "Failed"})).await;
+    let text = desk.cluster_command(&["retry", "my-cluster"]).await.good();
+    assert!(text.contains("is tried again"), "{text}");
+    let annotations = desk.cluster().await.metadata.annotations.unwrap();
+    assert!(annotations.contains_key("butler.butlerlabs.dev/retry"));
+}
+
+#[tokio::test]
+async fn a_removal_is_forced_by_the_annotation_that_the_controller_reads() {
+    let desk = Desk::with(json!({})).await;
+    let kept = json!({"metadata": {"finalizers": ["butler.butlerlabs.dev/tenantcluster"]}});
+    let parameters = PatchParams::default();
+    let patched = desk
+        .api()
+        .patch("my-cluster", &parameters, &Patch::Merge(&kept))
+        .await;
+    patched.unwrap();
+    let command = ["destroy", "my-cluster", "--yes", "--force", "--no-wait"];
+    desk.cluster_command(&command).await.good();
+    let seen = desk.cluster().await;
+    assert!(seen.metadata.deletion_timestamp.is_some());
+    let annotations = seen.metadata.annotations.unwrap();
+    assert!(annotations.contains_key("butler.butlerlabs.dev/force-delete"));
+    let free = json!({"metadata": {"finalizers": null}});
+    let freed = desk
+        .api()
+        .patch("my-cluster", &parameters, &Patch::Merge(&free))
+        .await;
+    freed.unwrap();
+}

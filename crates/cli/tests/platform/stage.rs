@@ -5,6 +5,7 @@ use std::{
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpStream},
     os::unix::process::CommandExt as _,
+    path::Path,
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
 };
@@ -119,8 +120,49 @@ pub(crate) fn get(address: &str, path: &str) -> Result<String, String> {
     Ok(body.to_owned())
 }
 
+/// A machine without a platform, which a test makes and takes away.
+pub(crate) struct Stage {
+    before: Vec<(String, String)>,
+    _janitor: Janitor,
+}
+
+impl Stage {
+    /// Nothing where a platform cannot be made.
+    pub(crate) fn empty() -> Option<Self> {
+        if !is_root() {
+            println!("skipped: the platform needs root");
+            return None;
+        }
+        assert!(
+            !Path::new("/var/lib/butler").exists(),
+            "there is a platform on this machine, which this test would remove: `butleradm reset` first"
+        );
+        Some(Self {
+            before: count(),
+            _janitor: Janitor::new(),
+        })
+    }
+
+    /// The host's first process takes note of the end of others in its own time.
+    pub(crate) fn is_empty_again(&self) {
+        until("the kernel to be as before", || {
+            let differs = |(now, then): &(_, _)| now != then;
+            let left: Vec<_> = count()
+                .into_iter()
+                .zip(self.before.iter().cloned())
+                .filter(differs)
+                .collect();
+            if left.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("{left:#?}"))
+            }
+        });
+    }
+}
+
 /// Everything of the kernel that a platform touches.
-pub(crate) fn count() -> Vec<(String, String)> {
+fn count() -> Vec<(String, String)> {
     let commands = [
         "ip -br link | cut -d' ' -f1 | sort",
         "ip -4 route show table all | sort",
@@ -142,10 +184,10 @@ pub(crate) fn count() -> Vec<(String, String)> {
 }
 
 /// Removes the platform when its pipe is closed, which the end of this process does too, in whatever way it ends.
-pub(crate) struct Janitor(Child);
+struct Janitor(Child);
 
 impl Janitor {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         let child = Command::new("sh")
             .args(["-c", "read _; \"$0\" reset >/dev/null 2>&1"])
             .arg(env!("CARGO_BIN_EXE_butleradm"))
@@ -178,7 +220,7 @@ pub(crate) fn output(line: &str) -> String {
 }
 
 /// Root of the host, and not only of a namespace of users.
-pub(crate) fn is_root() -> bool {
+fn is_root() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let whole = map.split_whitespace().eq(["0", "0", "4294967295"]);
     whole && rustix::process::geteuid().is_root()

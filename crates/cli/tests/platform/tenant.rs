@@ -10,8 +10,8 @@ use crate::{
 };
 
 pub(crate) const NAMESPACE: &str = "playground";
-const IMAGE: &str = "example.com/butler/web:1";
-const PROGRAM: &str = "/web";
+pub(crate) const IMAGE: &str = "example.com/butler/web:1";
+pub(crate) const PROGRAM: &str = "/web";
 
 /// Makes an image of this very program and puts it into the platform's registry.
 pub(crate) fn push_image() {

@@ -6,7 +6,7 @@ use butler_helm::{charts::Charts, look::Kinds, pool::Pool, process::Helm};
 use butler_runtime::clock::SharedClock;
 use futures::Stream;
 
-/// Steps of Helm at once: they wait for API servers for a third of their time (ADR 0027).
+/// Steps of Helm at once: they wait for API servers for a third of their time (ADR 0029).
 const WORKERS: usize = 3;
 
 /// Where Helm is, and where it may write.

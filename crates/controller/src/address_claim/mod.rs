@@ -18,7 +18,9 @@ use butler_runtime::{
     conditions,
     controller::{Reconciler, Wake},
     error::ApiError,
-    finalizers, status,
+    finalizers,
+    own_writes::OwnWrites,
+    status,
     watch::Change,
 };
 use futures::{Stream, StreamExt, future, stream};
@@ -105,6 +107,10 @@ impl Reconciler for Controller {
     type Object = IPAddressClaim;
     type Error = ApiError;
     const NAME: &'static str = "address-claim";
+
+    fn own_writes(&self) -> &OwnWrites {
+        self.applier.own_writes()
+    }
 
     async fn reconcile(&self, claim: Arc<IPAddressClaim>) -> Result<Wake, ApiError> {
         if !is_for_us(&claim) || claim.annotations().contains_key(PAUSED) {

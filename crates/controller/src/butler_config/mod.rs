@@ -18,6 +18,7 @@ use butler_runtime::{
     controller::{Reconciler, Wake},
     error::ApiError,
     metrics::Metrics,
+    own_writes::OwnWrites,
     status,
 };
 use futures::{Stream, StreamExt};
@@ -53,6 +54,10 @@ impl Reconciler for Controller {
     type Object = ButlerConfig;
     type Error = ApiError;
     const NAME: &'static str = "butlerconfig";
+
+    fn own_writes(&self) -> &OwnWrites {
+        self.applier.own_writes()
+    }
 
     async fn reconcile(&self, config: Arc<ButlerConfig>) -> Result<Wake, ApiError> {
         let spec = validate(&config);

@@ -20,7 +20,9 @@ use butler_runtime::{
     controller::{Reconciler, Wake},
     error::ApiError,
     events::{Events, Note},
-    finalizers, status,
+    finalizers,
+    own_writes::OwnWrites,
+    status,
 };
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -102,6 +104,10 @@ impl Reconciler for Controller {
     type Object = IPAllocation;
     type Error = ApiError;
     const NAME: &'static str = "ip-allocation";
+
+    fn own_writes(&self) -> &OwnWrites {
+        self.applier.own_writes()
+    }
 
     async fn reconcile(&self, claim: Arc<IPAllocation>) -> Result<Wake, ApiError> {
         if claim.metadata.deletion_timestamp.is_some()

@@ -27,7 +27,9 @@ use butler_runtime::{
     controller::{Reconciler, Wake},
     error::{ApiError, Category, Classify},
     events::Events,
-    finalizers, status,
+    finalizers,
+    own_writes::OwnWrites,
+    status,
 };
 pub use claim::{Claim, Owner, State, owner, owner_name, ranges};
 use epoch::{Epoch, Epochs, LAG, version};
@@ -64,6 +66,10 @@ impl Reconciler for Controller {
     type Object = NetworkPool;
     type Error = ApiError;
     const NAME: &'static str = "network-pool";
+
+    fn own_writes(&self) -> &OwnWrites {
+        self.applier.own_writes()
+    }
 
     async fn reconcile(&self, pool: Arc<NetworkPool>) -> Result<Wake, ApiError> {
         if finalizers::has(&*pool, names::POOL_FINALIZER) {

@@ -13,6 +13,7 @@ use butler_runtime::{
     conditions,
     controller::{Reconciler, Wake},
     error::ApiError,
+    own_writes::OwnWrites,
     status,
 };
 use futures::{Stream, StreamExt, stream};
@@ -67,6 +68,10 @@ impl Reconciler for Controller {
     type Object = ProviderConfig;
     type Error = ApiError;
     const NAME: &'static str = "provider-config";
+
+    fn own_writes(&self) -> &OwnWrites {
+        self.applier.own_writes()
+    }
 
     async fn reconcile(&self, config: Arc<ProviderConfig>) -> Result<Wake, ApiError> {
         let plan = plan(&config, &observe(&self.feeds, &config));

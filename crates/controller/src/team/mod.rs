@@ -17,13 +17,16 @@ use butler_runtime::{
     controller::{Reconciler, Wake},
     error::{ApiError, Category, Classify},
     events::Events,
-    finalizers, status,
+    finalizers,
+    own_writes::OwnWrites,
+    status,
 };
 use futures::{Stream, StreamExt, future};
 use k8s_openapi::api::{core::v1::Namespace, rbac::v1::RoleBinding};
 use kube::{Api, Client, ResourceExt, api::ListParams, runtime::reflector::ObjectRef};
-use members::Members;
+pub(crate) use members::Members;
 pub use members::Role;
+pub(crate) use plan::subject;
 pub use plan::{NamespaceStep, Plan, Spec, World, plan};
 
 use crate::{
@@ -94,6 +97,10 @@ impl Reconciler for Controller {
     type Object = Team;
     type Error = Error;
     const NAME: &'static str = "team";
+
+    fn own_writes(&self) -> &OwnWrites {
+        self.applier.own_writes()
+    }
 
     async fn reconcile(&self, team: Arc<Team>) -> Result<Wake, Error> {
         if finalizers::has(&*team, names::TEAM_FINALIZER) {

@@ -1,5 +1,5 @@
 //! `TenantAddon`: a release of Helm on a tenant cluster. What comes next is decided by `butler-addons` over what the
-//! cluster itself says; a step of Helm runs beside the passes and wakes its addon when it ends (ADR 0027).
+//! cluster itself says; a step of Helm runs beside the passes and wakes its addon when it ends (ADR 0029).
 
 mod dependencies;
 mod end;
@@ -26,7 +26,9 @@ use butler_runtime::{
     controller::{self, Bounds, Reconciler, Wake},
     error::{ApiError, Category, Classify, chain},
     events::Events,
-    finalizers, status,
+    finalizers,
+    own_writes::OwnWrites,
+    status,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, Client, ResourceExt};
@@ -128,6 +130,10 @@ impl Reconciler for Controller {
     type Object = TenantAddon;
     type Error = PassError;
     const NAME: &'static str = "tenant-addon";
+
+    fn own_writes(&self) -> &OwnWrites {
+        self.applier.own_writes()
+    }
 
     async fn reconcile(&self, addon: Arc<TenantAddon>) -> Result<Wake, PassError> {
         if addon.metadata.deletion_timestamp.is_some() {

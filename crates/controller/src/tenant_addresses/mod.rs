@@ -23,6 +23,7 @@ use butler_runtime::{
     controller::{Reconciler, Wake},
     error::{ApiError, Classify, chain},
     events::{Events, Note},
+    own_writes::OwnWrites,
 };
 use futures::{Stream, StreamExt, stream};
 use jiff::Timestamp;
@@ -98,6 +99,10 @@ impl<S: TenantServices> Reconciler for Controller<S> {
     type Object = ClusterSummary;
     type Error = ApiError;
     const NAME: &'static str = "tenant-addresses";
+
+    fn own_writes(&self) -> &OwnWrites {
+        self.applier.own_writes()
+    }
 
     async fn reconcile(&self, cluster: Arc<ClusterSummary>) -> Result<Wake, ApiError> {
         if cluster.metadata.deletion_timestamp.is_some() || cluster.has_own_addresses() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use butler_capi::{Object, ObjectId, core::INFRASTRUCTURE, provider::Kinds};
 use butler_runtime::{
-    apply::{Applier, Target},
+    apply::{Applier, Outcome, Target},
     error::{ApiError, is_not_found},
 };
 use kube::{
@@ -42,11 +42,11 @@ impl Place<'_> {
         &self,
         object: &Object,
         live: Option<&Value>,
-    ) -> Result<(), ApiError> {
+    ) -> Result<Outcome, ApiError> {
         let id = object.id();
         let (kind, namespace) = self.place(&id.api_version, &id.kind);
         let target = Target::new(&kind, namespace, &id.name, object.to_value());
-        self.applier.apply_body(&target, live).await.map(drop)
+        self.applier.apply_body(&target, live).await
     }
 
     /// Deletes exactly the object that was seen.

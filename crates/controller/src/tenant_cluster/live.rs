@@ -12,7 +12,12 @@ use butler_runtime::{
 };
 use futures::{Stream, StreamExt as _, future, stream};
 use k8s_openapi::{
-    NamespaceResourceScope, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    NamespaceResourceScope,
+    api::{
+        core::v1::Secret,
+        rbac::v1::{Role, RoleBinding},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{Api, Client, Resource, ResourceExt as _, runtime::watcher};
 use serde::{Deserialize, Serialize};
@@ -81,6 +86,8 @@ pub(crate) struct Children {
     pub(crate) bootstraps: Feed<Packed<Live<KubeadmTemplateSpec>>>,
     pub(crate) machines: Feed<Packed<Live<Machine>>>,
     pub(crate) secrets: Feed<Packed<Secret>>,
+    pub(crate) roles: Feed<Packed<Role>>,
+    pub(crate) bindings: Feed<Packed<RoleBinding>>,
 }
 
 impl Children {
@@ -99,7 +106,9 @@ impl Children {
             health_checks: Feed::start_by_namespace(Api::all(client.clone()), ours.clone()),
             bootstraps: Feed::start_by_namespace(Api::all(client.clone()), ours.clone()),
             machines: Feed::start_by_namespace(Api::all(client.clone()), pooled),
-            secrets: Feed::start_by_namespace(Api::all(client.clone()), ours),
+            secrets: Feed::start_by_namespace(Api::all(client.clone()), ours.clone()),
+            roles: Feed::start_by_namespace(Api::all(client.clone()), ours.clone()),
+            bindings: Feed::start_by_namespace(Api::all(client.clone()), ours),
         })
     }
 
@@ -112,6 +121,8 @@ impl Children {
             bootstraps,
             machines,
             secrets,
+            roles,
+            bindings,
         } = self;
         tokio::join!(
             control_planes.ready(),
@@ -120,7 +131,9 @@ impl Children {
             health_checks.ready(),
             bootstraps.ready(),
             machines.ready(),
-            secrets.ready()
+            secrets.ready(),
+            roles.ready(),
+            bindings.ready()
         );
     }
 
@@ -134,6 +147,8 @@ impl Children {
             places(&self.bootstraps).boxed(),
             places(&self.machines).boxed(),
             places(&self.secrets).boxed(),
+            places(&self.roles).boxed(),
+            places(&self.bindings).boxed(),
         ])
     }
 
@@ -146,6 +161,8 @@ impl Children {
         collect(&self.health_checks, namespace, &mut found);
         collect(&self.bootstraps, namespace, &mut found);
         collect(&self.secrets, namespace, &mut found);
+        collect(&self.roles, namespace, &mut found);
+        collect(&self.bindings, namespace, &mut found);
         found
     }
 }

@@ -3,6 +3,7 @@
 //! What has to be done is decided by `butler-capi`, which knows no client. Here the world is read into plain data,
 //! the plan is carried out, and what was found is reported.
 
+mod access;
 mod carry_out;
 mod credentials;
 mod infrastructure;
@@ -10,10 +11,12 @@ mod live;
 mod observe;
 mod on_demand;
 pub mod preview;
+mod quota;
 mod report;
+mod retry;
 mod sources;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use butler_api::{
     butler::{TenantCluster, tenant_cluster::Phase},
@@ -24,14 +27,17 @@ use butler_capi::{
     observe::{Addons, Inputs, Standing as NamespaceStanding},
     plan,
     plan::Step,
+    quota::Quota,
 };
 use butler_runtime::{
-    apply::Applier,
+    apply::{Applier, Outcome},
     clock::SharedClock,
     controller::{self, Bounds, Reconciler, Wake},
     error::{ApiError, Category, Classify, chain},
     events::{Events, Note},
-    finalizers, status,
+    finalizers,
+    own_writes::OwnWrites,
+    status,
     watch::Feed,
 };
 use carry_out::{Place, Standing, WAITED_FOR, index};
@@ -62,8 +68,10 @@ pub(crate) async fn run(
     surroundings: &Surroundings,
     shutdown: &CancellationToken,
 ) {
-    let clusters: Feed<TenantCluster> =
-        Feed::start(Api::all(client.clone()), watcher::Config::default());
+    let clusters: Arc<Feed<TenantCluster>> = Arc::new(Feed::start_by_namespace(
+        Api::all(client.clone()),
+        watcher::Config::default(),
+    ));
     let children = Children::start(client);
     tokio::select! {
         () = shutdown.cancelled() => return,
@@ -72,11 +80,17 @@ pub(crate) async fn run(
     let (infrastructure, changes) = Infrastructure::new(client);
     let (credentials, rotated) = Credentials::new(client);
     let changes = stream::select(children.changes(), changes);
-    let triggers = triggers(feeds, changes, rotated, &clusters);
+    let book = Arc::<quota::Book>::default();
+    let triggers = stream::select(
+        triggers(feeds, changes, rotated, &clusters),
+        quota::triggers(feeds, &clusters, &book),
+    );
     let reconciler = Controller {
         infrastructure,
         credentials,
         feeds: Arc::clone(feeds),
+        clusters: Arc::clone(&clusters),
+        book,
         children,
         applier: Applier::new(client.clone(), MANAGER),
         events: Events::new(client.clone(), MANAGER, Arc::clone(&surroundings.clock)),
@@ -145,6 +159,8 @@ fn source(namespace: &Namespace) -> Option<ObjectRef<TenantCluster>> {
 /// Reconciles tenant clusters.
 struct Controller {
     feeds: Arc<Feeds>,
+    clusters: Arc<Feed<TenantCluster>>,
+    book: Arc<quota::Book>,
     children: Arc<Children>,
     infrastructure: Infrastructure,
     credentials: Credentials,
@@ -152,6 +168,9 @@ struct Controller {
     events: Events,
     clock: SharedClock,
 }
+
+/// When to look for what was just made, if no watch tells of it.
+const ECHO: Duration = Duration::from_secs(30);
 
 /// Why a pass failed.
 #[derive(Debug, thiserror::Error)]
@@ -174,6 +193,10 @@ impl Reconciler for Controller {
     type Error = Error;
     const NAME: &'static str = "tenantcluster";
 
+    fn own_writes(&self) -> &OwnWrites {
+        self.applier.own_writes()
+    }
+
     async fn reconcile(&self, raw: Arc<TenantCluster>) -> Result<Wake, Error> {
         let deleting = raw.metadata.deletion_timestamp.is_some();
         let held = finalizers::has(&*raw, FINALIZER);
@@ -192,6 +215,16 @@ impl Reconciler for Controller {
                 return Ok(Wake::OnChange);
             }
         };
+        let quota = if deleting {
+            Quota::default()
+        } else {
+            self.book.judge(&self.feeds, &self.clusters, &raw, &sources)
+        };
+        if let Some(excess) = &quota.refused {
+            let next = quota::refused(&raw, excess, self.clock.now());
+            status::report(&self.applier, &*raw, raw.status.as_ref(), &next).await?;
+            return Ok(Wake::OnChange);
+        }
         // Only what was made has to be removed.
         if !held {
             finalizers::add(&self.applier.beside(&*raw), &*raw, FINALIZER).await?;
@@ -204,36 +237,50 @@ impl Reconciler for Controller {
         };
         let now = self.clock.now();
         let (mut observed, standing) = self.observe(&raw, spec, &place).await?;
+        observed.quota = quota;
+        observed.inputs.access = sources.team.as_deref().map(access::of);
         observed.inputs.credentials = self.credentials.of(&sources.provider).await;
         let plan = plan(spec, &observed, now);
-        if let Err(error) = carry_out(&place, &plan, &standing).await {
-            // What passes by itself is not worth a word.
-            if !matches!(error.category(), Category::Conflict | Category::Unavailable) {
-                let reason = error.category().as_str();
-                self.refuse(&raw, reason, explained(&error)).await?;
+        let outcome = match carry_out(&place, &plan, &standing).await {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                // What passes by itself is not worth a word.
+                if !matches!(error.category(), Category::Conflict | Category::Unavailable) {
+                    let reason = error.category().as_str();
+                    self.refuse(&raw, reason, explained(&error)).await?;
+                }
+                return Err(error);
             }
-            return Err(error);
-        }
+        };
         if plan.deletion == Some(Step::Done) {
             self.tell_left(&raw, &plan).await;
             finalizers::remove(&self.applier.beside(&*raw), &*raw, FINALIZER).await?;
             return Ok(Wake::OnChange);
         }
+        if outcome == Outcome::Written && raw.status.is_none() {
+            // The watch tells of the new objects in a moment. In a crowd everybody's are made first: a report costs the
+            // API server as much as several objects.
+            return Ok(Wake::After(ECHO));
+        }
         let next = report::status(&raw, spec, &observed, &plan, now);
         status::report(&self.applier, &*raw, raw.status.as_ref(), &next).await?;
+        retry::consume(&self.applier, &raw).await?;
         Ok(wake(&plan, now))
     }
 }
 
-/// Objects in their order, then what is no longer wanted.
-async fn carry_out(place: &Place<'_>, plan: &Plan, standing: &Standing) -> Result<(), Error> {
+/// Objects in their order, then what is no longer wanted; whether any object had to be written.
+async fn carry_out(place: &Place<'_>, plan: &Plan, standing: &Standing) -> Result<Outcome, Error> {
+    let mut outcome = Outcome::Unchanged;
     for object in &plan.objects {
-        place.apply(object, standing.get(&object.id())).await?;
+        if place.apply(object, standing.get(&object.id())).await? == Outcome::Written {
+            outcome = Outcome::Written;
+        }
     }
     for id in &plan.changes.delete {
         place.delete(id, standing.get(id)).await?;
     }
-    Ok(())
+    Ok(outcome)
 }
 
 fn wake(plan: &Plan, now: Timestamp) -> Wake {
@@ -354,7 +401,7 @@ fn observed(
         deletion: raw.metadata.deletion_timestamp.as_ref().map(|time| time.0),
         forced: raw.annotations().contains_key(names::FORCE_DELETE),
         phase: raw.status.as_ref().and_then(|status| status.phase),
-        retry: false,
+        retry: raw.annotations().contains_key(names::RETRY),
         namespace: standing_of(namespace, uid),
         control_plane: find("StewardControlPlane").and_then(observe::control_plane),
         cluster: find("Cluster").map(observe::cluster),
@@ -366,6 +413,7 @@ fn observed(
             .collect(),
         addons: Addons::Waiting,
         failure: None,
+        quota: Quota::default(),
         inputs: Inputs::default(),
     };
     observed.addons = addons(raw, &observed);

@@ -3,7 +3,7 @@
 //! The same reading and the same plan as the controller's, without a watch and without a write.
 
 use butler_api::{
-    butler::{ButlerConfig, ProviderConfig, TenantCluster, butler_config::ButlerConfigSpec},
+    butler::{ButlerConfig, ProviderConfig, Team, TenantCluster, butler_config::ButlerConfigSpec},
     names,
 };
 use butler_capi::{
@@ -24,13 +24,15 @@ use super::{
 use crate::MANAGER;
 
 /// Kinds that a cluster is made of and that a deletion does not wait for.
-const OTHERS: [(&str, &str); 3] = [
+const OTHERS: [(&str, &str); 5] = [
     ("cluster.x-k8s.io/v1beta2", "MachineHealthCheck"),
     (
         "bootstrap.cluster.x-k8s.io/v1beta2",
         "KubeadmConfigTemplate",
     ),
     ("v1", "Secret"),
+    ("rbac.authorization.k8s.io/v1", "Role"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
 ];
 
 /// More steps than any change takes: every pool may roll, one after the other, and be tidied up after.
@@ -85,7 +87,15 @@ pub async fn look(
             .map(|namespace| observe::described(json!(namespace), "v1", "Namespace")),
     );
     objects.retain(|object| observe::is_of(object, uid));
-    Ok(observed(raw, uid, &objects, &machines, namespace.as_ref()))
+    let mut seen = observed(raw, uid, &objects, &machines, namespace.as_ref());
+    let teams: Api<Team> = Api::all(client.clone());
+    // Members of a team may not read it; who has access is not theirs to plan then.
+    let team = match teams.get_opt(&spec.identity.namespace).await {
+        Err(kube::Error::Api(status)) if status.code == 403 => None,
+        found => found.map_err(ApiError::of("get", "Team", &spec.identity.namespace))?,
+    };
+    seen.inputs.access = team.map(|team| super::access::of(&team));
+    Ok(seen)
 }
 
 /// The plans that follow on each other until nothing more happens by itself, if everything goes well.
@@ -120,7 +130,9 @@ fn come_true(spec: &TenantSpec, observed: &mut Observed, plan: &Plan) {
             }
             Object::ControlPlane(_) => serve(observed, &object.to_value()),
             Object::MachineDeployment(_) => grow(observed, &object.to_value()),
-            Object::Secret(_)
+            Object::Role(_)
+            | Object::RoleBinding(_)
+            | Object::Secret(_)
             | Object::Infrastructure(_)
             | Object::Bootstrap(_)
             | Object::MachineHealthCheck(_) => {}

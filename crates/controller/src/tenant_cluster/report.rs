@@ -44,7 +44,7 @@ pub(super) fn status(
     };
     let serves = control_plane.is_some_and(|held| held.initialized);
     let kubeconfig = LocalRef {
-        name: format!("{}-kubeconfig", spec.identity.cluster()),
+        name: spec.identity.kubeconfig(),
     };
     let verdicts: Vec<Verdict> = plan.findings.iter().map(verdict).collect();
     TenantClusterStatus {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use butler_api::{
-    butler::{ProviderConfig, TenantCluster, butler_config::ButlerConfigSpec},
+    butler::{ProviderConfig, Team, TenantCluster, butler_config::ButlerConfigSpec},
     names,
 };
 use butler_capi::{Raw, TenantSpec, validate};
+use kube::ResourceExt as _;
 use serde_json::json;
 
 use crate::{Feeds, tenant_addresses::provider::may_use};
@@ -18,6 +19,8 @@ const DEFAULT_PROVIDER: &str = "default";
 pub(super) struct Sources {
     pub(super) spec: TenantSpec,
     pub(super) provider: Arc<ProviderConfig>,
+    pub(super) platform: ButlerConfigSpec,
+    pub(super) team: Option<Arc<Team>>,
 }
 
 /// A word and a sentence about what is wrong.
@@ -27,6 +30,10 @@ impl Sources {
     pub(super) fn of(feeds: &Feeds, raw: &TenantCluster) -> Result<Self, Refusal> {
         let config = feeds.configs.get(None, names::BUTLER_CONFIG);
         let platform = config.map_or_else(ButlerConfigSpec::default, |config| config.spec.clone());
+        let team = match team(feeds, raw) {
+            Err(_) if raw.metadata.deletion_timestamp.is_some() => None,
+            found => found?,
+        };
         let provider = match provider(feeds, raw, &platform) {
             // Cluster API knows what it made and where; how more of it would be made is of no interest any more.
             Err(_) if raw.metadata.deletion_timestamp.is_some() => Arc::new(no_provider()),
@@ -38,8 +45,31 @@ impl Sources {
             platform: &platform,
         };
         let spec = validate(&raw).map_err(|invalid| ("Invalid", invalid.to_string()))?;
-        Ok(Self { spec, provider })
+        Ok(Self {
+            spec,
+            provider,
+            platform,
+            team,
+        })
     }
+}
+
+/// The team whose namespace a cluster is in. Naming another would be a way around its limits, and into what belongs to
+/// the other.
+fn team(feeds: &Feeds, raw: &TenantCluster) -> Result<Option<Arc<Team>>, Refusal> {
+    let namespace = raw.namespace().unwrap_or_default();
+    let find = |name: &str| feeds.teams.get(None, name);
+    let here = find(&namespace);
+    let Some(asked) = raw.spec.team_ref.as_ref().map(|team| team.name.as_str()) else {
+        return Ok(here);
+    };
+    if asked == namespace || (here.is_none() && find(asked).is_none()) {
+        return Ok(here);
+    }
+    let message = format!(
+        "clusters of team {asked} belong into its namespace {asked}, and this one is in {namespace}: make it there, or leave spec.teamRef out"
+    );
+    Err(("NamespaceMismatch", message))
 }
 
 fn provider(

@@ -112,13 +112,15 @@ fn node(node: &Node) -> Option<SeenNode> {
     let status = node.status.as_ref()?;
     let addresses = status.addresses.iter().flatten();
     let internal = addresses.into_iter().find(|it| it.type_ == "InternalIP")?;
-    let pods = node.spec.as_ref().and_then(|spec| spec.pod_cidr.as_ref());
+    let spec = node.spec.as_ref();
+    let pods = spec.and_then(|spec| spec.pod_cidr.as_ref());
     let conditions = status.conditions.iter().flatten();
     let mut ready = conditions.filter(|it| it.type_ == "Ready");
     Some(SeenNode {
         address: internal.address.parse().ok()?,
         pods: pods.and_then(|it| it.parse().ok()),
         ready: ready.any(|it| it.status == "True"),
+        draining: spec.is_some_and(|spec| spec.unschedulable == Some(true)),
     })
 }
 

@@ -27,6 +27,9 @@ pub struct SeenNode {
     pub pods: Option<Ipv4Net>,
     /// Whether it takes traffic.
     pub ready: bool,
+    /// Whether it is being emptied: it takes traffic only where no other does.
+    #[serde(default)]
+    pub draining: bool,
 }
 
 /// A Service of type `LoadBalancer`.
@@ -113,8 +116,7 @@ fn see(cluster: &mut Cluster, id: &str, views: &BTreeMap<String, View>, given: &
         })
     };
     cluster.nodes = view.nodes.iter().filter_map(carries).collect();
-    let ready = view.nodes.iter().filter(|node| node.ready);
-    let ready: BTreeSet<_> = ready.map(|node| node.address).collect();
+    let ready = serving(&view.nodes);
     let addresses = given.get(id).into_iter().flat_map(BTreeMap::values);
     cluster.balancers = addresses
         .map(|address| Balancer {
@@ -122,6 +124,20 @@ fn see(cluster: &mut Cluster, id: &str, views: &BTreeMap<String, View>, given: &
             machines: ready.clone(),
         })
         .collect();
+}
+
+/// The nodes that take traffic. One that is being emptied goes soon, and what is sent to it then is lost.
+fn serving(nodes: &[SeenNode]) -> BTreeSet<Ipv4Addr> {
+    let ready = || nodes.iter().filter(|node| node.ready);
+    let stays: BTreeSet<_> = ready()
+        .filter(|node| !node.draining)
+        .map(|node| node.address)
+        .collect();
+    if stays.is_empty() {
+        ready().map(|node| node.address).collect()
+    } else {
+        stays
+    }
 }
 
 /// The pods that act for a tenant.
@@ -175,7 +191,25 @@ mod tests {
             address: address.parse().unwrap(),
             pods: Some("10.244.0.0/24".parse().unwrap()),
             ready,
+            draining: false,
         }
+    }
+
+    #[test]
+    fn a_node_that_is_being_emptied_serves_only_where_no_other_does() {
+        let draining = |address| SeenNode {
+            draining: true,
+            ..node(address, true)
+        };
+        let of = |nodes: &[SeenNode]| {
+            serving(nodes)
+                .into_iter()
+                .map(|it| it.to_string())
+                .collect::<Vec<_>>()
+        };
+        let (first, second) = ("10.40.0.2", "10.40.0.3");
+        assert_eq!(of(&[draining(first), node(second, true)]), [second]);
+        assert_eq!(of(&[draining(first), node(second, false)]), [first]);
     }
 
     fn pod(namespace: &str, control_plane: &str, address: &str) -> SeenPod {

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::Node;
+use crate::audit;
 
 /// Folders of its root.
 pub(super) const FOLDERS: [&str; 18] = [
@@ -55,6 +56,7 @@ pub(super) fn files(node: &Node) -> Vec<(&'static str, String)> {
             "/etc/hosts",
             format!("127.0.0.1 localhost\n{address} {name}\n"),
         ),
+        (audit::POLICY, audit::policy()),
         ("/etc/resolv.conf", format!("nameserver {resolver}\n")),
         ("/etc/containerd/config.toml", containerd(pause)),
         ("/etc/containerd/cni.tmpl", cni()),

@@ -8,7 +8,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, ResourceExt, api::DeleteParams};
 
 use super::{
-    Controller,
+    Controller, certificates,
     error::Error,
     progress::Progress,
     report::Facts,
@@ -138,7 +138,9 @@ impl Controller {
         let main = self.store_name(raw, spec);
         // Also where nothing was reported: a crash may have come between setting up and reporting.
         let identity = identity(raw, spec, &main)?;
-        let placed = recorded(raw, &main).is_some();
+        // Certificates are signed for a place that was made, and told of a moment later.
+        let signed = || !certificates::watched(&self.feeds.secrets, spec).is_empty();
+        let placed = recorded(raw, &main).is_some() || signed();
         for name in Self::stores_of(spec, main) {
             let left = self.remove_from(&name, &identity, placed).await?;
             if left.is_some() {
@@ -148,7 +150,7 @@ impl Controller {
         Ok(None)
     }
 
-    /// Removes what the tenant has in one store. `placed` says that a place was reported.
+    /// Removes what the tenant has in one store. `placed` says that a place was made.
     async fn remove_from(
         &self,
         name: &str,
@@ -156,7 +158,7 @@ impl Controller {
         placed: bool,
     ) -> Result<Option<String>, Error> {
         let Some(store) = self.directory.get(name).and_then(|entry| entry.store) else {
-            // Without a report, no place was ever made in a store that cannot be used.
+            // No place was ever made in a store that cannot be used.
             return Ok(placed.then(|| {
                 format!(
                     "DataStore {name} cannot be used, so the tenant's data cannot be removed; bring it back, or set the annotation {}",

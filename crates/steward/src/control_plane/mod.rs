@@ -31,7 +31,9 @@ use butler_runtime::{
     controller::{Reconciler, Wake},
     error::{Classify, chain},
     events::Events,
-    finalizers, status,
+    finalizers,
+    own_writes::OwnWrites,
+    status,
 };
 use certificates::{Certificates, Known};
 pub use error::Error;
@@ -319,6 +321,10 @@ impl Reconciler for Controller {
     type Error = Error;
     const NAME: &'static str = "tenantcontrolplane";
 
+    fn own_writes(&self) -> &OwnWrites {
+        self.applier.own_writes()
+    }
+
     async fn reconcile(&self, raw: Arc<TenantControlPlane>) -> Result<Wake, Error> {
         if custody::is_leaving(&*raw) {
             return self.let_go(&raw).await;
@@ -353,6 +359,11 @@ impl Reconciler for Controller {
         }
         if progress.is_held() {
             return result;
+        }
+        if facts.just_made && result.is_ok() {
+            // The watch tells of the pods in a moment, and then there is more to report. In a crowd that comes after
+            // everybody's pods: a report costs the API server half as much as all objects of a tenant.
+            return Ok(Wake::After(ASK_AGAIN));
         }
         let next = report::status(&held, &spec, facts);
         self.report(&raw, next, progress).await?;

@@ -31,6 +31,8 @@ pub(super) struct Facts {
     pub(super) deployment: Option<Arc<Deployment>>,
     pub(super) state: Option<State>,
     pub(super) installed: Option<String>,
+    /// The pods were asked for in this very pass.
+    pub(super) just_made: bool,
 }
 
 /// The next status, without its conditions.
@@ -48,6 +50,7 @@ pub(super) fn status(
         deployment,
         state,
         installed,
+        just_made: _,
     } = facts;
     let name = &spec.identity.name;
     let before = held.kubernetes_resources.clone().unwrap_or_default();

@@ -79,7 +79,7 @@ impl Controller {
         if settled && before.is_some_and(|before| before.progress == Rolled::Complete) {
             self.prune(spec, &objects, held).await?;
         }
-        // What was just made is known before the watch tells of it, so that it is reported once.
+        facts.just_made = made.is_some();
         let live = made.map(Arc::new).or(live);
 
         let report = pods_report(raw, spec, live.as_deref());

@@ -26,7 +26,9 @@ use butler_runtime::{
     controller::{Reconciler, Wake},
     error::{ApiError, Category, Classify, chain},
     events::Events,
-    finalizers, status,
+    finalizers,
+    own_writes::OwnWrites,
+    status,
     watch::{Change, Feed},
 };
 pub use directory::{Directory, Entry, Store};
@@ -246,6 +248,10 @@ impl Reconciler for Controller {
     type Object = DataStore;
     type Error = ApiError;
     const NAME: &'static str = "datastore";
+
+    fn own_writes(&self) -> &OwnWrites {
+        self.applier.own_writes()
+    }
 
     async fn reconcile(&self, raw: Arc<DataStore>) -> Result<Wake, ApiError> {
         let (name, held) = (

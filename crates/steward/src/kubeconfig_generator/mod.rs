@@ -23,7 +23,9 @@ use butler_runtime::{
     conditions::{self, Verdict},
     controller::{Reconciler, Wake},
     error::{ApiError, chain},
-    finalizers, status,
+    finalizers,
+    own_writes::OwnWrites,
+    status,
 };
 use futures::{Stream, StreamExt, stream};
 use issue::{Pass, Settled, Standing, Trouble};
@@ -234,6 +236,10 @@ impl Reconciler for Controller {
     type Object = KubeconfigGenerator;
     type Error = ApiError;
     const NAME: &'static str = "kubeconfiggenerator";
+
+    fn own_writes(&self) -> &OwnWrites {
+        self.applier.own_writes()
+    }
 
     async fn reconcile(&self, raw: Arc<KubeconfigGenerator>) -> Result<Wake, ApiError> {
         if raw.metadata.deletion_timestamp.is_some() {

@@ -28,6 +28,7 @@ use butler_runtime::{
     error::{ApiError, Classify, chain},
     finalizers,
     metrics::ReconcileMetrics,
+    own_writes::OwnWrites,
     status,
     watch::Feed,
 };
@@ -273,6 +274,10 @@ impl Reconciler for Controller {
     type Object = StewardControlPlane;
     type Error = ApiError;
     const NAME: &'static str = "stewardcontrolplane";
+
+    fn own_writes(&self) -> &OwnWrites {
+        self.applier.own_writes()
+    }
 
     async fn reconcile(&self, raw: Arc<StewardControlPlane>) -> Result<Wake, ApiError> {
         let namespace = raw.namespace();

@@ -4,6 +4,8 @@
 //! written to. Reading users and roles costs etcd as much as a write does, so a tenant whose names were nobody's a
 //! moment ago is not looked at.
 
+use futures::future::join_all;
+
 use super::{
     claims::{self, Claims, Names, Standing, Taken},
     error::{Error, Trouble, absent_as_none},
@@ -112,6 +114,13 @@ pub fn plan(identity: &Identity, observed: &Observed) -> Result<Vec<Step>, Admin
     Ok(steps)
 }
 
+/// The steps in two waves: those of one do not need each other, and the store takes its time for each.
+fn waves(steps: &[Step]) -> [Vec<&Step>; 2] {
+    let gives = |step: &&Step| matches!(step, Step::Grant | Step::GiveRole);
+    let (last, first) = steps.iter().partition(gives);
+    [first, last]
+}
+
 /// Makes sure that the tenant has its place and nobody else's.
 ///
 /// Safe to repeat after a crash at any point and to run in several processes at once.
@@ -156,14 +165,18 @@ pub(super) async fn bring_about(
         let steps =
             plan(identity, &observed).map_err(|Administrator| administrator(session, identity))?;
         let mut surprised = false;
-        for step in &steps {
-            match apply(session, identity, step).await {
-                Ok(()) => writes += 1,
-                Err(error) if is_surprise(&error) => {
-                    surprised = true;
-                    break;
+        for wave in waves(&steps) {
+            let sent = wave.iter().map(|step| apply(session, identity, step));
+            // All of them, also when one fails: what is under way is done or not when we look again.
+            for result in join_all(sent).await {
+                match result {
+                    Ok(()) => writes += 1,
+                    Err(error) if is_surprise(&error) => surprised = true,
+                    Err(error) => return Err(error),
                 }
-                Err(error) => return Err(error),
+            }
+            if surprised {
+                break;
             }
         }
         if !surprised {
@@ -365,6 +378,14 @@ mod tests {
             [Step::AddRole, Step::Grant, Step::AddUser, Step::GiveRole]
         );
         assert_eq!(plan(&identity(), &complete()).unwrap(), []);
+    }
+
+    #[test]
+    fn a_role_and_a_user_are_there_before_anything_is_given_to_them() {
+        let steps = plan(&identity(), &Observed::default()).unwrap();
+        let [first, last] = waves(&steps);
+        assert_eq!(first, [&Step::AddRole, &Step::AddUser]);
+        assert_eq!(last, [&Step::Grant, &Step::GiveRole]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The local platform: how long it takes to come up and go, how quickly a machine joins, how much memory it all takes.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::Command,
     thread,
@@ -9,15 +10,24 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use butler_toolchain::Toolchain;
+use jiff::Timestamp;
 
-use super::Figure;
-use crate::{
-    steps::{cargo, is_root},
-    workspace::root,
+use super::{
+    Figure,
+    waiting::{Scope, waits},
 };
+use crate::{steps::is_root, workspace::root};
 
 const STATE: &str = "/var/lib/butler";
 const PATIENCE: Duration = Duration::from_mins(3);
+const TEAM: &str = "playground";
+/// The cluster that is timed.
+const BORN: &str = "newborn";
+/// Butler and Steward; the third of ours is the infrastructure, and tells of machines when they are there.
+const OURS: [&str; 2] = [
+    "system:serviceaccount:butler-system:butler-controller",
+    "system:serviceaccount:butler-system:steward",
+];
 
 pub(super) fn measure() -> Result<Vec<Figure>> {
     ensure!(is_root(), "a platform needs root: run it with sudo");
@@ -25,21 +35,13 @@ pub(super) fn measure() -> Result<Vec<Figure>> {
         !Path::new(STATE).exists(),
         "there is a platform on this machine, which this would remove: `butleradm reset` first"
     );
-    cargo(&[
-        "build",
-        "--release",
-        "--quiet",
-        "-p",
-        "butler",
-        "-p",
-        "butler-cli",
-    ])?;
     // The first time fills caches.
     butleradm("up")?;
     butleradm("reset")?;
     let up = butleradm("up")?;
     let memory = memory()?;
     let joined = join()?;
+    let born = birth()?;
     let down = butleradm("down")?;
     butleradm("reset")?;
     let figure = |name, value, goal, unit| Figure {
@@ -52,6 +54,9 @@ pub(super) fn measure() -> Result<Vec<Figure>> {
         figure("warm up, with a tenant and its worker", up, 60.0, "s"),
         figure("down", down, 10.0, "s"),
         figure("LocalMachine created to Node Ready", joined, 10.0, "s"),
+        figure("TenantCluster created to Node Ready", born.node, 20.0, "s"),
+        figure("TenantCluster created to Ready", born.ready, 35.0, "s"),
+        figure("of it our own waiting", born.waiting, 2.0, "s"),
         figure("memory of everything (PSS)", memory, 2048.0, "MiB"),
     ])
 }
@@ -95,6 +100,61 @@ fn join() -> Result<f64> {
         Ok(said.split_whitespace().filter(|it| *it == "True").count() == 2)
     })?;
     Ok(begun.elapsed().as_secs_f64())
+}
+
+/// How long a cluster takes from its creation, in seconds.
+struct Birth {
+    node: f64,
+    ready: f64,
+    waiting: f64,
+}
+
+/// Creates a cluster with one worker and follows it until it is Ready.
+fn birth() -> Result<Birth> {
+    let admin = format!("{STATE}/admin.conf");
+    let (from, begun) = (Timestamp::now(), Instant::now());
+    run(Command::new(root().join("target/release/butlerctl"))
+        .args(["--kubeconfig", &admin, "--namespace", TEAM])
+        .args(["cluster", "create", BORN, "--workers", "1"]))?;
+    let asked = ["get", "tenantcluster", BORN, "-n", TEAM, "-o"];
+    let ask = |path: &str| {
+        kubectl(
+            &admin,
+            &[&asked[..], &[&format!("jsonpath={path}")]].concat(),
+        )
+    };
+    until("its namespace", || {
+        Ok(!ask("{.status.tenantNamespace}")?.is_empty())
+    })?;
+    let namespace = ask("{.status.tenantNamespace}")?;
+    // A machine has a node when it is Ready: its provider is not the one that says so.
+    let joined = ["get", "machines.cluster.x-k8s.io", "-n", &namespace, "-o"];
+    let path = "jsonpath={.items[*].status.conditions[?(@.type==\"NodeReady\")].status}";
+    until("its node", || {
+        Ok(kubectl(&admin, &[&joined[..], &[path]].concat())? == "True")
+    })?;
+    let node = begun.elapsed().as_secs_f64();
+    until("it to be Ready", || Ok(ask("{.status.phase}")? == "Ready"))?;
+    let (ready, to) = (begun.elapsed().as_secs_f64(), Timestamp::now());
+    let log = format!("{STATE}/machines/butler-management/root/var/log/audit/audit.log");
+    let log = fs::read_to_string(&log).with_context(|| format!("could not read {log}"))?;
+    let scope = Scope {
+        cluster: (TEAM, BORN),
+        namespace: &namespace,
+        from,
+        to,
+    };
+    let waits = waits(&log, &scope)?;
+    for (user, seconds) in &waits {
+        println!("waited for {user}: {seconds:.2} s");
+    }
+    let ours = |user: &str| OURS.contains(&user);
+    let ours = waits.iter().filter(|(user, _)| ours(user));
+    Ok(Birth {
+        node,
+        ready,
+        waiting: ours.map(|(_, seconds)| seconds).sum(),
+    })
 }
 
 fn kubectl(kubeconfig: &str, arguments: &[&str]) -> Result<String> {

@@ -32,7 +32,6 @@ use super::{
     crowd::{AT_ONCE, Planned, floor, settle},
     process::Process,
 };
-use crate::steps::cargo;
 
 const TENANTS: usize = 1_000;
 /// Tenants whose objects are written again by a bare loop, for comparison.
@@ -49,8 +48,6 @@ pub(super) enum Part {
 }
 
 pub(super) fn measure(parts: &[Part]) -> Result<Vec<Figure>> {
-    println!("building the release binary");
-    cargo(&["build", "--release", "--quiet", "--package", "butler"])?;
     let runtime = tokio::runtime::Runtime::new().context("could not start an async runtime")?;
     runtime.block_on(async {
         let mut figures = Vec::new();

@@ -33,7 +33,6 @@ use super::{
     crowd::{AT_ONCE, Planned, floor, settle},
     process::Process,
 };
-use crate::steps::cargo;
 
 const CLUSTERS: usize = 10_000;
 /// Clusters between two looks at the clock.
@@ -87,8 +86,6 @@ const CHILDREN: [(&str, &str, &str); 7] = [
 ];
 
 pub(super) fn measure() -> Result<Vec<Figure>> {
-    println!("building the release binary");
-    cargo(&["build", "--release", "--quiet", "--package", "butler"])?;
     let runtime = tokio::runtime::Runtime::new().context("could not start an async runtime")?;
     runtime.block_on(crowd())
 }

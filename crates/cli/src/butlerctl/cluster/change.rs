@@ -49,7 +49,7 @@ pub(crate) struct Upgrade {
 pub(crate) struct Edit {
     /// Where the field is, as a JSON pointer.
     field: String,
-    /// What it was when the change was decided on.
+    /// What it was when the change was decided on; nothing where it was not there.
     before: Value,
     /// What it becomes.
     after: Value,
@@ -84,7 +84,7 @@ pub(crate) async fn upgrade(args: &Upgrade, access: &Access) -> Result<(), Failu
     let edit = move_to(&cluster, &title, args.to)?;
     let changed = write(&connection, &cluster, &args.name, &edit).await?;
     let from = wait::running(&cluster).unwrap_or(&cluster.spec.kubernetes_version);
-    output::line(&if edit.before == edit.after {
+    output::line(&if edit.is_empty() {
         format!("{title} is to run {} already", args.to)
     } else {
         format!("{title} goes from {from} to {}", args.to)
@@ -172,29 +172,55 @@ pub(crate) fn move_to(
             "{title} runs {from} and cannot go to {to}: {reason}"
         )));
     }
-    Ok(Edit {
-        field: "/spec/kubernetesVersion".to_owned(),
-        before: json!(wanted),
-        after: json!(to),
-        given: Vec::new(),
-    })
+    let field = "/spec/kubernetesVersion";
+    Ok(Edit::replace(field, json!(wanted), json!(to)))
 }
 
 impl Edit {
+    /// A field that is there becomes something else.
+    pub(crate) fn replace(field: &str, before: Value, after: Value) -> Self {
+        Self {
+            field: field.to_owned(),
+            before,
+            after,
+            given: Vec::new(),
+        }
+    }
+
+    /// A field that is not there is added, unless anything was changed meanwhile.
+    pub(crate) fn add(seen: &TenantCluster, field: &str, after: Value) -> Self {
+        let version = json!(seen.metadata.resource_version);
+        Self {
+            given: vec![("/metadata/resourceVersion".to_owned(), version)],
+            ..Self::replace(field, Value::Null, after)
+        }
+    }
+
+    /// Whether it changes nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.before == self.after
+    }
+
     /// The patch: nothing is written unless everything is still as it was seen.
-    fn patch(&self, uid: &str) -> Value {
+    pub(crate) fn patch(&self, uid: &str) -> Value {
         let test = |path: &str, value: &Value| json!({"op": "test", "path": path, "value": value});
         let mut steps = vec![test("/metadata/uid", &json!(uid))];
         steps.extend(self.given.iter().map(|(path, value)| test(path, value)));
-        steps.push(test(&self.field, &self.before));
-        steps.push(json!({"op": "replace", "path": self.field, "value": self.after}));
+        let verb = if self.before.is_null() {
+            "add"
+        } else {
+            steps.push(test(&self.field, &self.before));
+            "replace"
+        };
+        steps.push(json!({"op": verb, "path": self.field, "value": self.after}));
         Value::Array(steps)
     }
 
     /// Whether the cluster is no longer what the change was decided on.
     fn is_overtaken(&self, uid: &str, cluster: &TenantCluster) -> bool {
         let now = serde_json::to_value(cluster).unwrap_or_default();
-        let differs = |path: &str, value: &Value| now.pointer(path) != Some(value);
+        let differs =
+            |path: &str, value: &Value| now.pointer(path).unwrap_or(&Value::Null) != value;
         cluster.metadata.uid.as_deref() != Some(uid)
             || differs(&self.field, &self.before)
             || self.given.iter().any(|(path, value)| differs(path, value))
@@ -211,7 +237,7 @@ impl Edit {
 }
 
 /// Writes the field, and answers with the cluster as it then is.
-async fn write(
+pub(super) async fn write(
     connection: &Connection,
     seen: &TenantCluster,
     name: &str,
@@ -223,7 +249,7 @@ async fn write(
             "{title} is being removed: it cannot be changed any more"
         )));
     }
-    if edit.before == edit.after {
+    if edit.is_empty() {
         return Ok(seen.clone());
     }
     let uid = seen.metadata.uid.as_deref().unwrap_or_default();

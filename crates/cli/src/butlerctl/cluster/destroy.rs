@@ -2,11 +2,13 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
-use butler_api::butler::TenantCluster;
-use kube::api::{DeleteParams, Preconditions};
+use butler_api::{butler::TenantCluster, names};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use serde_json::json;
 
 use super::super::{
-    connection::{Access, within_if_any},
+    NAME,
+    connection::{Access, Connection, within_if_any},
     failure::Failure,
     output,
     progress::{self, Limit, Verdict},
@@ -20,6 +22,9 @@ pub(crate) struct Destroy {
     /// Do not ask; needed where nobody can be asked
     #[arg(short, long)]
     yes: bool,
+    /// Wait for nothing that cannot be reached any more; an event names what is left behind
+    #[arg(long)]
+    force: bool,
     /// Return as soon as the API server knows
     #[arg(long)]
     no_wait: bool,
@@ -53,6 +58,9 @@ pub(crate) async fn run(args: &Destroy, access: &Access) -> Result<(), Failure> 
         let what = format!("remove {title}");
         within_if_any(&what, api.delete(&args.name, &parameters)).await?;
     }
+    if args.force {
+        force(&connection, &args.name, &cluster).await?;
+    }
     if args.no_wait {
         return output::line(&format!("{title} is being removed"));
     }
@@ -67,6 +75,22 @@ pub(crate) async fn run(args: &Destroy, access: &Access) -> Result<(), Failure> 
     };
     progress::follow(connection.clusters(), &args.name, &what, args.timeout, gone).await?;
     output::line(&format!("{title} is gone"))
+}
+
+/// Gives up on what keeps a deletion, of exactly the cluster that was seen. One that is gone already needs no force.
+async fn force(connection: &Connection, name: &str, seen: &TenantCluster) -> Result<(), Failure> {
+    let change = json!({"metadata": {
+        "uid": seen.metadata.uid,
+        "annotations": {names::FORCE_DELETE: "true"},
+    }});
+    let parameters = PatchParams {
+        field_manager: Some(NAME.to_owned()),
+        ..PatchParams::default()
+    };
+    let (api, change) = (connection.clusters(), Patch::Merge(&change));
+    let what = format!("force the removal of {}", connection.title(name));
+    within_if_any(&what, api.patch(name, &parameters, &change)).await?;
+    Ok(())
 }
 
 /// Asks for the name, which nobody types by accident.

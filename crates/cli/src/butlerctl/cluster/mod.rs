@@ -5,7 +5,9 @@ mod create;
 mod destroy;
 mod kubeconfig;
 mod plan;
+mod retry;
 mod show;
+mod sleep;
 mod wait;
 
 use clap::Subcommand;
@@ -25,8 +27,14 @@ pub(crate) enum Command {
     Scale(change::Scale),
     /// Move a cluster to another Kubernetes release
     Upgrade(change::Upgrade),
+    /// Let a cluster sleep: no workers, no control plane, all data kept
+    Hibernate(sleep::Sleeper),
+    /// Wake a cluster that sleeps
+    Wake(sleep::Sleeper),
     /// Show what a new cluster or a change would do, without doing it
     Plan(plan::Plan),
+    /// Try a cluster again that failed
+    Retry(retry::Retry),
     /// Write the administrator's kubeconfig of a cluster
     Kubeconfig(kubeconfig::Kubeconfig),
     /// Remove a cluster and everything in it
@@ -40,7 +48,10 @@ pub(crate) async fn run(command: Command, access: &Access) -> Result<(), Failure
         Command::Create(args) => create::run(&args, access).await,
         Command::Scale(args) => change::scale(&args, access).await,
         Command::Upgrade(args) => change::upgrade(&args, access).await,
+        Command::Hibernate(args) => sleep::hibernate(&args, access).await,
+        Command::Wake(args) => sleep::wake(&args, access).await,
         Command::Plan(args) => Box::pin(plan::run(&args, access)).await,
+        Command::Retry(args) => retry::run(&args, access).await,
         Command::Kubeconfig(args) => kubeconfig::run(&args, access).await,
         Command::Destroy(args) => destroy::run(&args, access).await,
     }

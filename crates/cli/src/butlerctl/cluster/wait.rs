@@ -77,7 +77,16 @@ fn judge(seen: Option<&TenantCluster>, wanted: &TenantCluster) -> Verdict {
             &format!("its spec cannot be carried out: {says}"),
         );
     }
-    let serves = running(cluster) == Some(wanted.spec.kubernetes_version.as_str());
+    let asleep = ready.is_some_and(|held| held.reason == "Hibernated");
+    let hibernation = wanted.spec.hibernation.as_ref();
+    // By a schedule it sleeps whenever it does, and then it is as it was asked to be too.
+    let may_sleep = hibernation.is_some_and(|held| held.enabled || !held.schedules.is_empty());
+    let must_sleep = hibernation.is_some_and(|held| held.enabled);
+    let serves = if asleep {
+        may_sleep
+    } else {
+        !must_sleep && running(cluster) == Some(wanted.spec.kubernetes_version.as_str())
+    };
     let holds = ready.is_some_and(|held| held.status == "True");
     if status.phase == Some(Phase::Ready) && holds && serves {
         Verdict::Done
@@ -95,6 +104,7 @@ fn hopeless(code: Code, text: &str) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use butler_api::butler::tenant_cluster::Hibernation;
     use serde_json::{Value, json};
 
     use super::*;
@@ -139,6 +149,26 @@ mod tests {
             verdict(&status(2, "Ready", "v1.34.4", "Waiting")),
             "waiting"
         );
+    }
+
+    #[test]
+    fn a_cluster_that_is_put_to_sleep_is_waited_for_until_it_sleeps_and_one_that_wakes_until_it_works()
+     {
+        let of = |enabled: bool, seen: &Value| {
+            let mut wanted = cluster(2, "v1.35.4", &json!({}));
+            wanted.spec.hibernation = Some(Hibernation {
+                enabled,
+                ..Hibernation::default()
+            });
+            matches!(
+                judge(Some(&cluster(2, "v1.35.4", seen)), &wanted),
+                Verdict::Done
+            )
+        };
+        let asleep = status(2, "Ready", "", "Hibernated");
+        let awake = status(2, "Ready", "v1.35.4", "Ready");
+        assert!(of(true, &asleep) && !of(true, &awake));
+        assert!(of(false, &awake) && !of(false, &asleep));
     }
 
     #[test]

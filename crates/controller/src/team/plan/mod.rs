@@ -253,7 +253,7 @@ fn binding(spec: &Spec, role: Role, subjects: Vec<Subject>) -> RoleBinding {
     }
 }
 
-fn subject(member: &Member) -> Subject {
+pub(crate) fn subject(member: &Member) -> Subject {
     let (kind, name) = match member {
         Member::User(name) => ("User", name),
         Member::Group(name) => ("Group", name),

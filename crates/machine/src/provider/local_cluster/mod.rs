@@ -10,7 +10,9 @@ use butler_runtime::{
     clock::SharedClock,
     controller::{Reconciler, Wake},
     error::{Classify, chain},
-    finalizers, status,
+    finalizers,
+    own_writes::OwnWrites,
+    status,
     watch::Change,
 };
 use futures::{Stream, StreamExt, future, stream};
@@ -157,6 +159,10 @@ impl Reconciler for Controller {
     type Object = LocalCluster;
     type Error = Error;
     const NAME: &'static str = "localcluster";
+
+    fn own_writes(&self) -> &OwnWrites {
+        self.applier.own_writes()
+    }
 
     async fn reconcile(&self, raw: Arc<LocalCluster>) -> Result<Wake, Error> {
         let namespace = raw.namespace();

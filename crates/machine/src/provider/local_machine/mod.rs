@@ -14,7 +14,9 @@ use butler_runtime::{
     controller::{Reconciler, Wake},
     error::{ApiError, Classify, chain},
     events::{Events, Note},
-    finalizers, status,
+    finalizers,
+    own_writes::OwnWrites,
+    status,
 };
 use futures::{Stream, StreamExt, future, stream, stream::BoxStream};
 use identity::{id, instance, provider_id};
@@ -350,6 +352,10 @@ impl Reconciler for Controller {
     type Object = LocalMachine;
     type Error = Error;
     const NAME: &'static str = "localmachine";
+
+    fn own_writes(&self) -> &OwnWrites {
+        self.applier.own_writes()
+    }
 
     async fn reconcile(&self, raw: Arc<LocalMachine>) -> Result<Wake, Error> {
         let namespace = raw.namespace();
