@@ -50,3 +50,9 @@ pub const ALLOCATION_ROLE: &str = "butler.butlerlabs.dev/allocation-role";
 pub const ADDRESS_CLAIM: &str = "butler.butlerlabs.dev/address-claim";
 /// Since when no Service uses the addresses of an IPAllocation.
 pub const UNUSED_SINCE: &str = "butler.butlerlabs.dev/unused-since";
+/// The label of Secrets that addons may read.
+pub const FOR_ADDONS: &str = "butler.butlerlabs.dev/for-addons";
+/// The annotation by which an addon takes over a release that somebody else installed.
+pub const ADOPT: &str = "butler.butlerlabs.dev/adopt-release";
+/// Keeps an addon until its release is gone.
+pub const ADDON_FINALIZER: &str = "butler.butlerlabs.dev/addon";

@@ -3,6 +3,7 @@
 //! Each folder has the same steps: observe the world into plain data, plan over it without I/O, apply the plan,
 //! report. [`run`] wires them: one slim watch per kind, shared by all who need it.
 
+pub mod addon_engine;
 pub mod address_claim;
 pub mod butler_config;
 pub mod ip_allocation;
@@ -12,6 +13,7 @@ pub mod provider_config;
 pub mod rbac;
 pub mod slim;
 pub mod team;
+pub mod tenant_addon;
 pub mod tenant_addresses;
 pub mod tenant_cluster;
 
@@ -19,7 +21,9 @@ use std::{sync::Arc, time::Duration};
 
 use butler_api::{
     addresses::{IPAddress, IPAddressClaim},
-    butler::{ButlerConfig, IPAllocation, NetworkPool, ProviderConfig, Team},
+    butler::{
+        AddonDefinition, ButlerConfig, IPAllocation, NetworkPool, ProviderConfig, Team, TenantAddon,
+    },
 };
 use butler_runtime::{
     clock::SharedClock,
@@ -44,6 +48,8 @@ pub(crate) struct Feeds {
     pub(crate) configs: Feed<ButlerConfig>,
     pub(crate) teams: Feed<Team>,
     pub(crate) clusters: Feed<ClusterSummary>,
+    pub(crate) addons: Feed<TenantAddon>,
+    pub(crate) definitions: Feed<AddonDefinition>,
     /// All of them, so that a namespace which is not ours is seen before it is touched.
     pub(crate) namespaces: Feed<Namespace>,
     pub(crate) bindings: Feed<RoleBinding>,
@@ -66,6 +72,8 @@ impl Feeds {
             configs: Feed::start(Api::all(client.clone()), everything.clone()),
             teams: Feed::start(Api::all(client.clone()), everything.clone()),
             clusters: Feed::start_by_namespace(Api::all(client.clone()), everything.clone()),
+            addons: Feed::start_by_namespace(Api::all(client.clone()), everything.clone()),
+            definitions: Feed::start(Api::all(client.clone()), everything.clone()),
             namespaces: Feed::start(Api::all(client.clone()), everything.clone()),
             bindings: Feed::start(Api::all(client.clone()), ours),
             pools: Feed::start(Api::all(client.clone()), everything.clone()),
@@ -84,6 +92,8 @@ impl Feeds {
             configs,
             teams,
             clusters,
+            addons,
+            definitions,
             namespaces,
             bindings,
             pools,
@@ -99,6 +109,8 @@ impl Feeds {
             configs.ready(),
             teams.ready(),
             clusters.ready(),
+            addons.ready(),
+            definitions.ready(),
             namespaces.ready(),
             bindings.ready(),
             pools.ready(),
@@ -127,6 +139,8 @@ pub struct Surroundings {
     pub pools: network_pool::PoolMetrics,
     /// What providers have left.
     pub providers: provider_config::ProviderMetrics,
+    /// Where Helm is; without it addons are left alone.
+    pub addons: Option<addon_engine::Settings>,
 }
 
 impl Surroundings {
@@ -144,6 +158,16 @@ impl Surroundings {
             clusters,
             pools,
             providers,
+            addons: None,
+        }
+    }
+
+    /// The same with addons.
+    #[must_use]
+    pub fn with_addons(self, settings: addon_engine::Settings) -> Self {
+        Self {
+            addons: Some(settings),
+            ..self
         }
     }
 }
@@ -167,6 +191,7 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
     let addresses = Box::pin(addresses(&client, &feeds, &surroundings, &shutdown));
     tokio::join!(
         addresses,
+        Box::pin(tenant_addon::run(&client, &feeds, &surroundings, &shutdown)),
         Box::pin(tenant_cluster::run(
             &client,
             &feeds,
@@ -191,6 +216,16 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
         ),
     );
     surroundings.readiness.set(false);
+}
+
+/// Runs the controllers of addons alone, for whoever plays the rest of the platform.
+pub async fn run_addons(client: Client, surroundings: Surroundings, shutdown: CancellationToken) {
+    let feeds = Feeds::start(&client);
+    tokio::select! {
+        () = shutdown.cancelled() => return,
+        () = feeds.ready() => surroundings.readiness.set(true),
+    }
+    tenant_addon::run(&client, &feeds, &surroundings, &shutdown).await;
 }
 
 /// Everything about addresses: pools, claims on them, machines' claims, what providers have left, what clusters want.

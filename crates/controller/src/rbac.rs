@@ -77,6 +77,12 @@ fn controller() -> Vec<PolicyRule> {
         ),
         rule(&[BUTLER], &["networkpools", "providerconfigs"], &READ),
         rule(&[BUTLER], &["ipallocations"], &OWN),
+        rule(&[BUTLER], &["addondefinitions", "tenantaddons"], &READ),
+        rule(
+            &[BUTLER],
+            &["tenantaddons", "tenantaddons/status"],
+            &["patch"],
+        ),
         rule(
             &[BUTLER],
             &[

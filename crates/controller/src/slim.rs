@@ -25,6 +25,8 @@ pub struct ClusterSummary {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterSummarySpec {
+    /// Its version of Kubernetes, which decides about addons.
+    pub kubernetes_version: String,
     /// Its team.
     pub team_ref: Option<LocalRef>,
     /// Its provider.

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::cel;
+use crate::{cel, common::LocalRef};
 
 /// A chart that clusters can install by a short name.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -78,6 +78,10 @@ pub struct AddonDefinitionSpec {
         extend("x-kubernetes-list-type" = "set")
     )]
     pub depends_on: Vec<String>,
+    /// Versions of Kubernetes that it runs on, such as `>=1.30 <1.37`. Defaults to all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "kubernetes_versions")]
+    pub kubernetes_versions: Option<String>,
     /// An emoji for lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8))]
@@ -149,6 +153,21 @@ pub struct AddonChart {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "chart_versions")]
     pub available_versions: Vec<String>,
+    /// Secret in `butler-system` with `username` and `password` for the repository, and `ca.crt` where it has an
+    /// authority of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials_ref: Option<LocalRef>,
+    /// Speaks HTTP without TLS to an `oci://` registry. Defaults to false.
+    #[serde(default)]
+    pub plain_http: bool,
+}
+
+fn kubernetes_versions(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    crate::schema::text(
+        128,
+        "self.matches('^(>=|<=|>|<|=)?v?[0-9]+[.][0-9]+([.][0-9]+)?([ ,]+(>=|<=|>|<|=)?v?[0-9]+[.][0-9]+([.][0-9]+)?)*$')",
+        "must be a range of versions such as >=1.30 <1.37",
+    )
 }
 
 fn chart_versions(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -6,7 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{cel, common::HelmRelease};
+use crate::{
+    butler::addon_options::{DriftMode, ValuesSource, history_limit},
+    cel,
+    common::HelmRelease,
+};
 
 /// What is installed on the management cluster, and how.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -59,6 +63,22 @@ pub struct ManagementAddonSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::free_form")]
     pub values: Option<Value>,
+    /// Secrets in `butler-system` with further values, laid over `values` in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
+    pub values_from: Vec<ValuesSource>,
+    /// How long a step may take, and how long the addon may take to become healthy after it. Defaults to that of the
+    /// catalogue, or `10m`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::duration")]
+    pub timeout: Option<String>,
+    /// What happens when somebody changes what the addon installed. Defaults to `correct`.
+    #[serde(default)]
+    pub drift: DriftMode,
+    /// How many revisions Helm keeps. Defaults to 10.
+    #[serde(default = "history_limit")]
+    #[schemars(range(min = 2, max = 100))]
+    pub history_limit: i32,
     /// Leaves the release alone while true. Defaults to false.
     #[serde(default)]
     pub paused: bool,

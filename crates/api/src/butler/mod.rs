@@ -4,6 +4,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube_core::CustomResourceExt;
 
 pub mod addon_definition;
+pub mod addon_options;
 pub mod butler_config;
 pub mod cluster_bootstrap;
 pub mod cluster_creation_policy;

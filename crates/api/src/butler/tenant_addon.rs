@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    butler::addon_options::{DriftMode, ValuesSource, history_limit},
     cel,
     common::{HelmRelease, LocalRef},
 };
@@ -99,6 +100,25 @@ pub struct TenantAddonSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::free_form")]
     pub values: Option<Value>,
+    /// Secrets with further values, laid over `values` in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
+    pub values_from: Vec<ValuesSource>,
+    /// How long a step may take, and how long the addon may take to become healthy after it. Defaults to that of the
+    /// catalogue, or `10m`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::duration")]
+    pub timeout: Option<String>,
+    /// What happens when somebody changes what the addon installed. Defaults to `correct`.
+    #[serde(default)]
+    pub drift: DriftMode,
+    /// How many revisions Helm keeps. Defaults to 10.
+    #[serde(default = "history_limit")]
+    #[schemars(range(min = 2, max = 100))]
+    pub history_limit: i32,
+    /// Leaves the release alone while true. Defaults to false.
+    #[serde(default)]
+    pub paused: bool,
     /// TenantAddons in the same namespace that must be healthy first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
@@ -123,6 +143,17 @@ pub struct HelmSource {
     /// Name of the chart in the repository.
     #[schemars(length(min = 1, max = 253))]
     pub chart: String,
+    /// SHA-256 of the chart's archive, as `sha256:` and 64 hexadecimal digits: another archive is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::butler::addon_options::digest")]
+    pub digest: Option<String>,
+    /// Secret in the same namespace with `username` and `password` for the repository, and `ca.crt` where it has an
+    /// authority of its own. It must carry the label `butler.butlerlabs.dev/for-addons: "true"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials_ref: Option<LocalRef>,
+    /// Speaks HTTP without TLS to an `oci://` registry. Defaults to false.
+    #[serde(default)]
+    pub plain_http: bool,
     /// Name of the Helm release. Defaults to the name of the TenantAddon; it cannot be changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::release_name")]

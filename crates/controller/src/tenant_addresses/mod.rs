@@ -2,7 +2,7 @@
 //! Services. What to do is decided in [`crate::provider_config::tenant`]; addresses are given by the pool.
 
 pub(crate) mod provider;
-mod services;
+pub(crate) mod services;
 
 use std::{
     collections::HashSet,

@@ -74,26 +74,10 @@ impl ThroughKubeconfig {
 
 impl TenantServices for ThroughKubeconfig {
     async fn look(&self, cluster: &ClusterSummary) -> Result<Option<Vec<Demand>>, LookError> {
-        let status = &cluster.status;
-        let (Some(secret), Some("Ready" | "Updating")) =
-            (&status.kubeconfig_secret_ref, status.phase.as_deref())
-        else {
+        let Some((full, kubeconfig)) = kubeconfig(&self.management, cluster).await? else {
             return Ok(None);
         };
-        let namespace = status
-            .tenant_namespace
-            .clone()
-            .or_else(|| cluster.namespace());
-        let namespace = namespace.unwrap_or_default();
-        let full = format!("{namespace}/{}", secret.name);
-        let secrets: Api<Secret> = Api::namespaced(self.management.clone(), &namespace);
-        let found = secrets.get_opt(&secret.name).await;
-        let found = found.map_err(ApiError::of("get", "Secret", &full))?;
-        let data = found.and_then(|secret| secret.data).unwrap_or_default();
-        let Some(kubeconfig) = KEYS.iter().find_map(|key| data.get(*key)) else {
-            return Ok(None);
-        };
-        let client = connect(&kubeconfig.0)
+        let client = connect(&kubeconfig)
             .await
             .map_err(|source| LookError::Kubeconfig {
                 secret: full,
@@ -106,6 +90,31 @@ impl TenantServices for ThroughKubeconfig {
         let listed = listed.map_err(ApiError::of("list", "Services of", &name))?;
         Ok(Some(listed.iter().map(demand).collect()))
     }
+}
+
+/// The platform's own kubeconfig of a cluster and the name of its Secret; nothing while the cluster is not ready.
+pub(crate) async fn kubeconfig(
+    management: &Client,
+    cluster: &ClusterSummary,
+) -> Result<Option<(String, Vec<u8>)>, ApiError> {
+    let status = &cluster.status;
+    let (Some(secret), Some("Ready" | "Updating")) =
+        (&status.kubeconfig_secret_ref, status.phase.as_deref())
+    else {
+        return Ok(None);
+    };
+    let namespace = status
+        .tenant_namespace
+        .clone()
+        .or_else(|| cluster.namespace());
+    let namespace = namespace.unwrap_or_default();
+    let full = format!("{namespace}/{}", secret.name);
+    let secrets: Api<Secret> = Api::namespaced(management.clone(), &namespace);
+    let found = secrets.get_opt(&secret.name).await;
+    let found = found.map_err(ApiError::of("get", "Secret", &full))?;
+    let mut data = found.and_then(|secret| secret.data).unwrap_or_default();
+    let content = KEYS.iter().find_map(|key| data.remove(*key));
+    Ok(content.map(|content| (full, content.0)))
 }
 
 /// What a Service uses or waits for.

@@ -1,0 +1,56 @@
+//! What every controller of addons works with: Helm, charts, and a bounded pool of steps.
+
+use std::{io, path::PathBuf, sync::Arc};
+
+use butler_helm::{charts::Charts, look::Kinds, pool::Pool, process::Helm};
+use butler_runtime::clock::SharedClock;
+use futures::Stream;
+
+/// Steps of Helm at once: they wait for API servers for a third of their time (ADR 0029).
+const WORKERS: usize = 3;
+
+/// Where Helm is, and where it may write.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The program.
+    pub helm: PathBuf,
+    /// A folder of our own: charts are kept there.
+    pub folder: PathBuf,
+    /// Beginnings of chart repositories' addresses, and what is asked in their place.
+    pub mirrors: Vec<(String, String)>,
+}
+
+/// Whom a step is for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) uid: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: String,
+}
+
+/// Shared by all passes.
+pub(crate) struct Engine {
+    pub(crate) helm: Helm,
+    pub(crate) charts: Arc<Charts>,
+    pub(crate) kinds: Kinds,
+    pub(crate) pool: Pool<Key>,
+}
+
+impl Engine {
+    /// The engine, and a stream of those whose step ended.
+    pub(crate) fn start(
+        settings: &Settings,
+        clock: SharedClock,
+    ) -> io::Result<(Self, impl Stream<Item = Key> + Send + use<>)> {
+        let helm = Helm::new(settings.helm.clone(), settings.folder.clone())?;
+        let charts = Charts::new(helm.clone(), settings.mirrors.clone())?;
+        let (pool, ended) = Pool::new(WORKERS, clock);
+        let engine = Self {
+            helm,
+            charts: Arc::new(charts),
+            kinds: Kinds::default(),
+            pool,
+        };
+        Ok((engine, ended))
+    }
+}

@@ -1,0 +1,152 @@
+//! The end of an addon: its release goes first, unless the cluster is gone and took it along.
+
+use butler_addons::plan::{self, Step, World};
+use butler_api::{
+    butler::{TenantAddon, TenantCluster},
+    names::{ADDON_FINALIZER, FORCE_DELETE},
+};
+use butler_helm::{look, release};
+use butler_runtime::{
+    controller::Wake,
+    error::{ApiError, chain},
+    finalizers,
+};
+use butler_steward::tenant::client::connect;
+use kube::{Api, ResourceExt};
+
+use super::{Controller, PassError, dependencies, key, resolve, say};
+use crate::tenant_addresses::services::kubeconfig;
+
+impl Controller {
+    pub(super) async fn end(&self, addon: &TenantAddon) -> Result<Wake, PassError> {
+        if !finalizers::has(addon, ADDON_FINALIZER) {
+            return Ok(Wake::OnChange);
+        }
+        if addon
+            .annotations()
+            .get(FORCE_DELETE)
+            .is_some_and(|said| said == "true")
+        {
+            return self.let_go(addon).await;
+        }
+        // Live: a watch that is behind would leave a release on a cluster that is there.
+        let clusters: Api<TenantCluster> = Api::namespaced(
+            self.applier.client().clone(),
+            &addon.namespace().unwrap_or_default(),
+        );
+        let name = &addon.spec.cluster_ref.name;
+        let cluster = clusters.get_opt(name).await;
+        let cluster = cluster.map_err(ApiError::of("get", "TenantCluster", name))?;
+        let (Some(live), Some(cluster)) = (cluster, self.cluster(addon)) else {
+            return self.let_go(addon).await;
+        };
+        if let Some(other) = dependencies::goes_before(addon, &self.siblings(addon)) {
+            let report = say::leaving(
+                format!("waits for TenantAddon {other} to go"),
+                Wake::After(say::ASK),
+            );
+            return self.report(addon, report).await;
+        }
+        let going = live.metadata.deletion_timestamp.is_some();
+        match self.remove(addon, &cluster).await {
+            Ok(Some(step)) => {
+                let (message, wake) = match step {
+                    Step::Retry(failure) => (failure.message, Wake::After(say::ASK)),
+                    _ => ("the release is being removed".to_owned(), Wake::OnChange),
+                };
+                self.report(addon, say::leaving(message, wake)).await
+            }
+            Ok(None) => self.let_go(addon).await,
+            // With the cluster goes everything on it.
+            Err(_) if going => self.let_go(addon).await,
+            Err(error) => {
+                let message = format!(
+                    "the release cannot be removed: {}; annotate with {FORCE_DELETE}=true to leave it there",
+                    chain(&error)
+                );
+                self.report(addon, say::leaving(message, Wake::After(say::ASK)))
+                    .await
+            }
+        }
+    }
+
+    /// Takes the next step; nothing when the release is gone.
+    async fn remove(
+        &self,
+        addon: &TenantAddon,
+        cluster: &crate::slim::ClusterSummary,
+    ) -> Result<Option<Step>, RemoveError> {
+        let found = kubeconfig(self.applier.client(), cluster).await?;
+        let Some((_, kubeconfig)) = found else {
+            let installed = addon
+                .status
+                .as_ref()
+                .is_some_and(|status| status.helm_release.is_some());
+            return if installed {
+                Err(RemoveError::NotReady)
+            } else {
+                Ok(None)
+            };
+        };
+        let client = connect(&kubeconfig).await?;
+        let definition = self.definition(addon);
+        let mut target = resolve::release(addon, definition.as_deref());
+        // The definition may be gone or say something else by now.
+        let known = addon
+            .status
+            .as_ref()
+            .and_then(|status| status.helm_release.clone());
+        if let Some((namespace, name)) = known.and_then(|known| known.namespace.zip(known.name)) {
+            target = butler_addons::request::ReleaseId { namespace, name };
+        }
+        let records = look::records(&client, &target).await?;
+        let world = World {
+            revisions: records.revisions,
+            latest: records.latest,
+            job: self.engine.pool.job(&key(addon)),
+            owner: addon.uid().unwrap_or_default(),
+            ..World::default()
+        };
+        let step = plan::removal(&world, self.clock.now());
+        if step == Step::Gone {
+            return Ok(None);
+        }
+        if step == Step::Uninstall {
+            let (helm, owner) = (self.engine.helm.clone(), world.owner);
+            let timeout = addon
+                .spec
+                .timeout
+                .as_deref()
+                .and_then(butler_addons::request::duration);
+            let timeout = timeout.unwrap_or(std::time::Duration::from_mins(10));
+            self.engine.pool.submit(key(addon), None, async move {
+                let cluster = release::Target {
+                    kubeconfig: &kubeconfig,
+                    owner: &owner,
+                };
+                release::uninstall(&helm, &cluster, &target, timeout).await
+            });
+        }
+        Ok(Some(step))
+    }
+
+    async fn let_go(&self, addon: &TenantAddon) -> Result<Wake, PassError> {
+        self.engine.pool.forget(&key(addon));
+        let api: Api<TenantAddon> = self.applier.beside(addon);
+        finalizers::remove(&api, addon, ADDON_FINALIZER).await?;
+        Ok(Wake::OnChange)
+    }
+}
+
+/// Why a release could not be removed.
+#[derive(Debug, thiserror::Error)]
+enum RemoveError {
+    #[error("the cluster is not ready")]
+    NotReady,
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    #[error(transparent)]
+    Kubeconfig(#[from] butler_steward::tenant::client::ClientError),
+    #[error(transparent)]
+    Look(#[from] look::LookError),
+}

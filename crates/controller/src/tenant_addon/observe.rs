@@ -1,0 +1,257 @@
+//! What an addon's pass reads: the catalogue, Secrets, its cluster, and what stands there.
+
+use std::sync::Arc;
+
+use butler_addons::{
+    plan::World,
+    record::Status,
+    request::{Drift, Request},
+    values,
+};
+use butler_api::{
+    butler::{AddonDefinition, TenantAddon},
+    names::{FOR_ADDONS, SYSTEM_NAMESPACE},
+};
+use butler_helm::{charts::Access, look};
+use butler_runtime::{
+    controller::Wake,
+    error::{ApiError, chain},
+};
+use butler_steward::tenant::client::connect;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client, ResourceExt};
+use serde_json::Value;
+
+use super::{
+    Controller, PassError,
+    dependencies::{self, Entry},
+    key,
+    resolve::{self, Trouble},
+    say::{ASK, Hindrance, Report, hindered},
+};
+use crate::{slim::ClusterSummary, tenant_addresses::services::kubeconfig};
+
+/// Everything that is needed to look at a release and to change it.
+pub(super) struct Place {
+    pub(super) request: Request,
+    pub(super) access: Access,
+    pub(super) client: Client,
+    pub(super) kubeconfig: Vec<u8>,
+}
+
+type Found<T> = Result<T, Trouble>;
+
+impl Controller {
+    pub(super) fn definition(&self, addon: &TenantAddon) -> Option<Arc<AddonDefinition>> {
+        let name = addon.spec.addon.as_deref()?;
+        self.feeds.definitions.get(None, name)
+    }
+
+    /// The addons of the same cluster, this one among them.
+    pub(super) fn siblings(&self, addon: &TenantAddon) -> Vec<Entry> {
+        let namespace = addon.namespace().unwrap_or_default();
+        let all = self.feeds.addons.all_in(&namespace).into_iter();
+        let here = all.filter(|other| other.spec.cluster_ref == addon.spec.cluster_ref);
+        here.map(|other| {
+            let definition = self.definition(&other);
+            (other, definition)
+        })
+        .collect()
+    }
+
+    pub(super) fn cluster(&self, addon: &TenantAddon) -> Option<Arc<ClusterSummary>> {
+        let namespace = addon.namespace();
+        self.feeds
+            .clusters
+            .get(namespace.as_deref(), &addon.spec.cluster_ref.name)
+    }
+
+    /// Where the addon is installed and what; or what to report instead.
+    pub(super) async fn place(
+        &self,
+        addon: &Arc<TenantAddon>,
+    ) -> Result<Result<Place, Box<Report>>, PassError> {
+        let stop = |at, trouble: &Trouble, wake| Ok(Err(Box::new(hindered(at, trouble, wake))));
+        let definition = self.definition(addon);
+        let entry = (Arc::clone(addon), definition.clone());
+        let siblings = self.siblings(addon);
+        if let Some(trouble) = dependencies::rival(&entry, &siblings) {
+            return stop(Hindrance::Request, &trouble, Wake::OnChange);
+        }
+        let secrets = match self.values(addon).await? {
+            Ok(secrets) => secrets,
+            Err(trouble) => return stop(Hindrance::Request, &trouble, Wake::After(ASK)),
+        };
+        let request = match resolve::request(addon, definition.as_deref(), &secrets) {
+            Ok(request) => request,
+            Err(trouble) => return stop(Hindrance::Request, &trouble, Wake::After(ASK)),
+        };
+        let access = match self.access(addon, definition.as_deref()).await? {
+            Ok(access) => access,
+            Err(trouble) => return stop(Hindrance::Request, &trouble, Wake::After(ASK)),
+        };
+        let Some(cluster) = self.cluster(addon) else {
+            let name = &addon.spec.cluster_ref.name;
+            let trouble = Trouble::new(
+                "ClusterNotFound",
+                format!("there is no TenantCluster {name}"),
+            );
+            return stop(Hindrance::Cluster, &trouble, Wake::OnChange);
+        };
+        if let Err(trouble) =
+            resolve::compatible(definition.as_deref(), &cluster.spec.kubernetes_version)
+        {
+            return stop(Hindrance::Request, &trouble, Wake::OnChange);
+        }
+        let found = kubeconfig(self.applier.client(), &cluster).await?;
+        let Some((_, kubeconfig)) = found else {
+            let phase = cluster.status.phase.as_deref().unwrap_or("new");
+            let trouble = Trouble::new(
+                "ClusterNotReady",
+                format!("the cluster is not ready: it is {phase}"),
+            );
+            return stop(Hindrance::Cluster, &trouble, Wake::After(ASK));
+        };
+        let is_platform = |name: &str| {
+            let definition = self.feeds.definitions.get(None, name);
+            definition.is_some_and(|definition| definition.spec.platform)
+        };
+        if let Err(trouble) = dependencies::waits_for(&entry, &siblings, is_platform) {
+            return stop(Hindrance::Dependencies, &trouble, Wake::OnChange);
+        }
+        match connect(&kubeconfig).await {
+            Ok(client) => Ok(Ok(Place {
+                request,
+                access,
+                client,
+                kubeconfig,
+            })),
+            Err(error) => {
+                let trouble = Trouble::new("ClusterUnreachable", chain(&error));
+                stop(Hindrance::Cluster, &trouble, Wake::After(ASK))
+            }
+        }
+    }
+
+    /// What stands in the tenant, while no step is under way.
+    pub(super) async fn world(
+        &self,
+        addon: &TenantAddon,
+        place: &Place,
+    ) -> Result<World, PassError> {
+        let release = &place.request.release;
+        let records = look::records(&place.client, release).await?;
+        let mut world = World {
+            revisions: records.revisions,
+            latest: records.latest,
+            owner: addon.uid().unwrap_or_default(),
+            adopt: resolve::adopts(addon.annotations()),
+            job: self.engine.pool.job(&key(addon)),
+            ..World::default()
+        };
+        let stands = world.revisions.last().is_some_and(|last| {
+            last.status == Status::Deployed && last.owner.as_ref() == Some(&world.owner)
+        });
+        if let (true, Some(record)) = (stands, &world.latest) {
+            let kinds = &self.engine.kinds;
+            let drift: Drift = place.request.drift;
+            let objects = look::objects(&place.client, kinds, release, record, drift).await?;
+            world.health = Some(objects.health);
+            world.drifted = objects.drifted;
+        }
+        Ok(world)
+    }
+
+    /// The values that `valuesFrom` names.
+    async fn values(&self, addon: &TenantAddon) -> Result<Found<Vec<(String, Value)>>, ApiError> {
+        let namespace = addon.namespace().unwrap_or_default();
+        let mut layers = Vec::new();
+        for source in &addon.spec.values_from {
+            let data = match self.secret(&namespace, &source.secret, true).await? {
+                Ok(secret) => secret.data.unwrap_or_default(),
+                Err(trouble) => return Ok(Err(trouble)),
+            };
+            let name = format!("Secret {}, key {}", source.secret, source.key);
+            let text = data
+                .get(&source.key)
+                .map(|content| String::from_utf8(content.0.clone()));
+            let Some(Ok(text)) = text else {
+                let message = format!(
+                    "Secret {} has no text under key {}",
+                    source.secret, source.key
+                );
+                return Ok(Err(Trouble::new("InvalidValues", message)));
+            };
+            match values::parse(&name, &text, source.target_path.as_deref()) {
+                Ok(value) => layers.push((name, value)),
+                Err(error) => return Ok(Err(Trouble::new("InvalidValues", error.to_string()))),
+            }
+        }
+        Ok(Ok(layers))
+    }
+
+    /// How the repository is spoken to.
+    async fn access(
+        &self,
+        addon: &TenantAddon,
+        definition: Option<&AddonDefinition>,
+    ) -> Result<Found<Access>, ApiError> {
+        let own = addon.namespace().unwrap_or_default();
+        let (reference, plain_http, namespace, of_team) = match (&addon.spec.helm, definition) {
+            (Some(helm), _) => (&helm.credentials_ref, helm.plain_http, own.as_str(), true),
+            (None, Some(definition)) => {
+                let chart = &definition.spec.chart;
+                (
+                    &chart.credentials_ref,
+                    chart.plain_http,
+                    SYSTEM_NAMESPACE,
+                    false,
+                )
+            }
+            (None, None) => return Ok(Ok(Access::default())),
+        };
+        let mut access = Access {
+            plain_http,
+            ..Access::default()
+        };
+        let Some(reference) = reference else {
+            return Ok(Ok(access));
+        };
+        let data = match self.secret(namespace, &reference.name, of_team).await? {
+            Ok(secret) => secret.data.unwrap_or_default(),
+            Err(trouble) => return Ok(Err(trouble)),
+        };
+        let text = |key: &str| {
+            data.get(key)
+                .and_then(|content| String::from_utf8(content.0.clone()).ok())
+        };
+        access.credentials = text("username").zip(text("password"));
+        access.authority = data.get("ca.crt").map(|content| content.0.clone());
+        Ok(Ok(access))
+    }
+
+    /// A Secret that addons may read. Those of a team must say so: whoever may make an addon may not read every Secret.
+    async fn secret(
+        &self,
+        namespace: &str,
+        name: &str,
+        must_be_labelled: bool,
+    ) -> Result<Found<Secret>, ApiError> {
+        let secrets: Api<Secret> = Api::namespaced(self.applier.client().clone(), namespace);
+        let found = secrets.get_opt(name).await;
+        let Some(secret) = found.map_err(ApiError::of("get", "Secret", name))? else {
+            let message = format!("there is no Secret {name} in namespace {namespace}");
+            return Ok(Err(Trouble::new("SecretNotFound", message)));
+        };
+        if must_be_labelled
+            && secret
+                .labels()
+                .get(FOR_ADDONS)
+                .is_none_or(|said| said != "true")
+        {
+            let message = format!("Secret {name} is not for addons: label it {FOR_ADDONS}=true");
+            return Ok(Err(Trouble::new("SecretNotForAddons", message)));
+        }
+        Ok(Ok(secret))
+    }
+}

@@ -1,0 +1,209 @@
+//! What a `TenantAddon` asks for, put together with the catalogue and its Secrets. Pure.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use butler_addons::{
+    compatibility::Range,
+    request::{ChartRef, Drift, ReleaseId, Request, duration},
+    values,
+};
+use butler_api::{
+    butler::{AddonDefinition, TenantAddon, addon_options::DriftMode},
+    names::{ADOPT, RETRY},
+};
+use kube::ResourceExt;
+use serde_json::Value;
+
+/// How long a step may take where nobody says.
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// Why nothing can be asked of Helm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Trouble {
+    /// One word for programs.
+    pub(super) reason: &'static str,
+    /// What is wrong and what to do.
+    pub(super) message: String,
+}
+
+impl Trouble {
+    pub(super) fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+        }
+    }
+}
+
+/// The release of an addon. That of the catalogue is named by the definition.
+pub(super) fn release(addon: &TenantAddon, definition: Option<&AddonDefinition>) -> ReleaseId {
+    if let Some(helm) = &addon.spec.helm {
+        let name = helm
+            .release_name
+            .clone()
+            .unwrap_or_else(|| addon.name_any());
+        let namespace = helm.namespace.clone().unwrap_or_else(|| name.clone());
+        return ReleaseId { namespace, name };
+    }
+    let catalogue = addon.spec.addon.clone().unwrap_or_else(|| addon.name_any());
+    let defaults = definition.map(|definition| &definition.spec.defaults);
+    let name = defaults.and_then(|defaults| defaults.release_name.clone());
+    let namespace = defaults.and_then(|defaults| defaults.namespace.clone());
+    ReleaseId {
+        namespace: namespace.unwrap_or_else(|| catalogue.clone()),
+        name: name.unwrap_or(catalogue),
+    }
+}
+
+/// The request; `secrets` are the keys that `valuesFrom` names, in its order.
+pub(super) fn request(
+    addon: &TenantAddon,
+    definition: Option<&AddonDefinition>,
+    secrets: &[(String, Value)],
+) -> Result<Request, Trouble> {
+    let none = Value::Null;
+    let defaults = definition.map(|definition| &definition.spec.defaults);
+    let catalogue = defaults.and_then(|defaults| defaults.values.as_ref());
+    let mut layers = vec![
+        ("the catalogue", catalogue.unwrap_or(&none)),
+        ("spec.values", addon.spec.values.as_ref().unwrap_or(&none)),
+    ];
+    layers.extend(secrets.iter().map(|(name, value)| (name.as_str(), value)));
+    let values =
+        values::merge(layers).map_err(|error| Trouble::new("InvalidValues", error.to_string()))?;
+    let create_namespace = match (&addon.spec.helm, defaults) {
+        (Some(helm), _) => helm.create_namespace,
+        (None, Some(defaults)) => defaults.create_namespace,
+        (None, None) => true,
+    };
+    let timeout = addon.spec.timeout.as_deref();
+    let timeout = timeout.or_else(|| defaults.map(|defaults| defaults.timeout.as_str()));
+    Ok(Request {
+        release: release(addon, definition),
+        chart: chart(addon, definition)?,
+        values,
+        create_namespace,
+        timeout: timeout.and_then(duration).unwrap_or(PATIENCE),
+        history: u32::try_from(addon.spec.history_limit).unwrap_or(10).max(2),
+        drift: match addon.spec.drift {
+            DriftMode::Correct => Drift::Correct,
+            DriftMode::Report => Drift::Report,
+            DriftMode::Off => Drift::Off,
+        },
+        retry: addon.annotations().get(RETRY).cloned(),
+    })
+}
+
+fn chart(addon: &TenantAddon, definition: Option<&AddonDefinition>) -> Result<ChartRef, Trouble> {
+    let asked = addon
+        .spec
+        .version
+        .clone()
+        .filter(|version| !version.is_empty());
+    if let Some(helm) = &addon.spec.helm {
+        let version = asked
+            .ok_or_else(|| Trouble::new("NoVersion", "a chart of your own needs spec.version"))?;
+        return Ok(ChartRef {
+            repository: helm.repository.clone(),
+            name: helm.chart.clone(),
+            version,
+            digest: helm.digest.clone(),
+        });
+    }
+    let Some(definition) = definition else {
+        let name = addon.spec.addon.clone().unwrap_or_default();
+        let message = format!("the catalogue has no AddonDefinition {name:?}");
+        return Err(Trouble::new("AddonNotFound", message));
+    };
+    let chart = &definition.spec.chart;
+    Ok(ChartRef {
+        repository: chart.repository.clone(),
+        name: chart.name.clone(),
+        version: asked.unwrap_or_else(|| chart.default_version.clone()),
+        digest: None,
+    })
+}
+
+/// Whether the addon runs on this version of Kubernetes.
+pub(super) fn compatible(
+    definition: Option<&AddonDefinition>,
+    kubernetes: &str,
+) -> Result<(), Trouble> {
+    let wanted = definition.and_then(|definition| definition.spec.kubernetes_versions.as_deref());
+    let range = wanted.and_then(Range::parse);
+    match (range.and_then(|range| range.contains(kubernetes)), wanted) {
+        (Some(false), Some(wanted)) => {
+            let message = format!("it runs on Kubernetes {wanted}, the cluster is {kubernetes}");
+            Err(Trouble::new("Incompatible", message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the addon may take over a release that somebody else installed.
+pub(super) fn adopts(annotations: &BTreeMap<String, String>) -> bool {
+    annotations.get(ADOPT).is_some_and(|said| said == "true")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn addon(spec: &Value) -> TenantAddon {
+        let object = json!({"metadata": {"name": "own"}, "spec": spec});
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn definition(defaults: &Value) -> AddonDefinition {
+        serde_json::from_value(json!({"metadata": {"name": "db"}, "spec": {
+            "displayName": "DB", "description": "d", "category": "database", "defaults": defaults,
+            "kubernetesVersions": ">=1.30 <1.36",
+            "chart": {"repository": "https://charts.example.com", "name": "postgres", "defaultVersion": "2.0.0"},
+        }}))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_catalogue_says_what_the_addon_leaves_out() {
+        let addon =
+            addon(&json!({"clusterRef": {"name": "c"}, "addon": "db", "values": {"a": {"x": 2}}}));
+        let definition = definition(
+            &json!({"namespace": "data", "timeout": "90s", "values": {"a": {"x": 1, "y": 1}}}),
+        );
+        let secret = [("Secret s, key k".to_owned(), json!({"a": {"z": 3}}))];
+        let request = request(&addon, Some(&definition), &secret).unwrap();
+        assert_eq!(request.release.to_string(), "data/db");
+        assert_eq!(request.chart.version, "2.0.0");
+        assert_eq!(request.values, json!({"a": {"x": 2, "y": 1, "z": 3}}));
+        assert_eq!(request.timeout, Duration::from_secs(90));
+    }
+
+    #[test]
+    fn a_chart_of_ones_own_is_named_after_the_addon() {
+        let helm = json!({"repository": "oci://r/c", "chart": "app"});
+        let addon = addon(&json!({"clusterRef": {"name": "c"}, "helm": helm, "version": "1.0.0"}));
+        let request = request(&addon, None, &[]).unwrap();
+        assert_eq!(request.release.to_string(), "own/own");
+        assert!(request.create_namespace);
+    }
+
+    #[test]
+    fn an_addon_that_the_catalogue_does_not_have_is_named() {
+        let addon = addon(&json!({"clusterRef": {"name": "c"}, "addon": "nope"}));
+        let trouble = request(&addon, None, &[]).unwrap_err();
+        assert_eq!(
+            trouble.message,
+            "the catalogue has no AddonDefinition \"nope\""
+        );
+    }
+
+    #[test]
+    fn a_cluster_that_is_too_new_is_refused_with_both_versions() {
+        let definition = definition(&json!({}));
+        assert_eq!(compatible(Some(&definition), "v1.35.4"), Ok(()));
+        let trouble = compatible(Some(&definition), "v1.36.0").unwrap_err();
+        assert!(trouble.message.contains(">=1.30 <1.36") && trouble.message.contains("v1.36.0"));
+    }
+}

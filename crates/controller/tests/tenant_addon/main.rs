@@ -1,0 +1,17 @@
+//! Addons on a tenant whose API server is the test's own, installed by the real Helm.
+
+#![allow(
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::large_futures,
+    reason = "a test fails where it stands"
+)]
+
+mod faults;
+mod life;
+mod repository;
+mod scene;
+#[path = "../stage/mod.rs"]
+mod stage;
+mod trouble;
