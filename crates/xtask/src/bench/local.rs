@@ -9,8 +9,8 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use butler_runtime::clock::{Clock as _, SystemClock};
 use butler_toolchain::Toolchain;
-use jiff::Timestamp;
 
 use super::{
     Figure,
@@ -112,7 +112,7 @@ struct Birth {
 /// Creates a cluster with one worker and follows it until it is Ready.
 fn birth() -> Result<Birth> {
     let admin = format!("{STATE}/admin.conf");
-    let (from, begun) = (Timestamp::now(), Instant::now());
+    let (from, begun) = (SystemClock.now(), Instant::now());
     run(Command::new(root().join("target/release/butlerctl"))
         .args(["--kubeconfig", &admin, "--namespace", TEAM])
         .args(["cluster", "create", BORN, "--workers", "1"]))?;
@@ -135,7 +135,7 @@ fn birth() -> Result<Birth> {
     })?;
     let node = begun.elapsed().as_secs_f64();
     until("it to be Ready", || Ok(ask("{.status.phase}")? == "Ready"))?;
-    let (ready, to) = (begun.elapsed().as_secs_f64(), Timestamp::now());
+    let (ready, to) = (begun.elapsed().as_secs_f64(), SystemClock.now());
     let log = format!("{STATE}/machines/butler-management/root/var/log/audit/audit.log");
     let log = fs::read_to_string(&log).with_context(|| format!("could not read {log}"))?;
     let scope = Scope {
