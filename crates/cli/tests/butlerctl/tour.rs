@@ -69,7 +69,7 @@ async fn a_cluster_is_made_planned_scaled_upgraded_and_removed() {
         .await
         .good();
     assert!(
-        bigger.starts_with("~ MachineDeployment demo-workers\n") && bigger.contains("Uses 5 nodes"),
+        bigger.contains("\n~ MachineDeployment demo-workers\n") && bigger.contains("Uses 5 nodes"),
         "{bigger}"
     );
     let newer = butlerctl(&server, &["plan", "demo", "--to", "v1.35.4"])

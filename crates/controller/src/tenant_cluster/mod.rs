@@ -402,6 +402,7 @@ fn observed(
         quota: Quota::default(),
         inputs: Inputs::default(),
     };
+    observe::distrust(&mut observed.pools, &observed.machines);
     observed.addons = addons(raw, &observed);
     observed
 }

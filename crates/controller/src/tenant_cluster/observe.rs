@@ -190,6 +190,22 @@ fn count(value: &Value) -> u32 {
         .unwrap_or(0)
 }
 
+/// Cluster API first says that it has seen a change of a pool, and counts the machines that are not made from it a moment
+/// later: until then its numbers speak about what was before.
+pub(super) fn distrust(pools: &mut BTreeMap<String, PoolState>, machines: &[MachineState]) {
+    for (name, pool) in pools {
+        let version = pool.target.version;
+        let mut own = machines.iter().filter(|machine| machine.pool == *name);
+        // One that goes is counted no more, and may take its time.
+        let is_old = |machine: &MachineState| {
+            !machine.ending && machine.version.is_some_and(|it| it != version)
+        };
+        if pool.up_to_date >= pool.replicas && own.any(is_old) {
+            pool.current = false;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -243,6 +259,38 @@ mod tests {
         let progress = state.progress.unwrap();
         assert_eq!(progress, "2026-01-02T00:00:00Z".parse().unwrap());
         assert_eq!(state.target.bootstrap.name, "demo-workers-new");
+    }
+
+    #[test]
+    fn numbers_that_call_a_machine_of_another_release_up_to_date_are_not_believed() {
+        let target = json!({
+            "version": "v1.35.4",
+            "machineTemplate": {"kind": "LocalMachineTemplate", "name": "new"},
+            "bootstrap": {"kind": "KubeadmConfigTemplate", "name": "new"},
+        });
+        let of = |version: &str, ending: Option<&str>| {
+            let state = PoolState {
+                target: serde_json::from_value(target.clone()).unwrap(),
+                came_from: None,
+                failed: None,
+                wanted: 1,
+                replicas: 1,
+                up_to_date: 1,
+                ready: 1,
+                current: true,
+                progress: None,
+            };
+            let old = machine(&json!({
+                "metadata": {"name": "a", "labels": {names::POOL: "workers"}, "deletionTimestamp": ending},
+                "spec": {"version": version},
+            }));
+            let mut pools = BTreeMap::from([("workers".to_owned(), state)]);
+            distrust(&mut pools, &[old]);
+            pools["workers"].is_rolling()
+        };
+        assert!(of("v1.34.4", None));
+        assert!(!of("v1.34.4", Some("2026-01-01T00:00:00Z")));
+        assert!(!of("v1.35.4", None));
     }
 
     #[test]
