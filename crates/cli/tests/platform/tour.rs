@@ -71,7 +71,7 @@ fn is_repaired(cluster: &Cluster) {
     let dead = nodes.split(' ').next().unwrap().to_owned();
     let begun = Instant::now();
     good(&["machine", "kill", &dead]);
-    let ready = "jsonpath={range .items[?(@.spec.unschedulable!=true)]}{.metadata.name}={.status.conditions[?(@.type==\"Ready\")].status} {end}";
+    let ready = "jsonpath={range .items[*]}{.metadata.name}={.status.conditions[?(@.type==\"Ready\")].status} {end}";
     cluster.until(
         "another node in place of the dead one",
         &["get", "nodes", "-o", ready],
