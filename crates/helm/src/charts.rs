@@ -27,6 +27,8 @@ use crate::{
 
 /// How long fetching a chart may take.
 const PATIENCE: Duration = Duration::from_mins(2);
+/// The authority of a repository, in the folder of a call.
+const AUTHORITY: &str = "authority.pem";
 
 /// How a repository is spoken to.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -112,15 +114,22 @@ impl Charts {
     }
 
     async fn fetch(&self, chart: &ChartRef, access: &Access) -> Result<PathBuf, StepError> {
-        let scratch = self.helm.scratch().map_err(broken("make a folder"))?;
+        let scratch = self
+            .helm
+            .scratch()
+            .map_err(StepError::broken("make a folder"))?;
         let folder = scratch.path();
         let repository = self.mirrored(&chart.repository);
+        if let Some(pem) = &access.authority {
+            let kept = fs::write(folder.join(AUTHORITY), pem);
+            kept.map_err(StepError::broken("keep the authority"))?;
+        }
         if repository.starts_with("oci://") {
             self.pull_oci(chart, &repository, access, folder).await?;
         } else {
             self.pull_http(chart, &repository, access, folder).await?;
         }
-        let content = only_archive(folder).map_err(broken("read the chart"))?;
+        let content = only_archive(folder).map_err(StepError::broken("read the chart"))?;
         let content = content.ok_or_else(|| {
             let message = format!("the repository gave no archive for chart {chart}");
             StepError::new(Class::ChartNotFound, message)
@@ -151,9 +160,9 @@ impl Charts {
             return Err(StepError::new(Class::WrongDigest, message));
         }
         let path = self.archive(&digest);
-        put(&path, content).map_err(broken("keep the chart"))?;
+        put(&path, content).map_err(StepError::broken("keep the chart"))?;
         put(&self.version_file(chart, access), digest.as_bytes())
-            .map_err(broken("keep the chart"))?;
+            .map_err(StepError::broken("keep the chart"))?;
         Ok(path)
     }
 
@@ -176,7 +185,7 @@ impl Charts {
         }
         let config = json!({ "auths": auths }).to_string();
         let config = self.helm.private_file(config.as_bytes());
-        let config = config.map_err(broken("keep credentials"))?;
+        let config = config.map_err(StepError::broken("keep credentials"))?;
         call.environment
             .push(("HELM_REGISTRY_CONFIG", config.path().to_owned()));
         if access.plain_http {
@@ -192,21 +201,16 @@ impl Charts {
         access: &Access,
         folder: &Path,
     ) -> Result<(), StepError> {
-        let authority = folder.join("authority.pem");
         let (user, password) = access.credentials.clone().unwrap_or_default();
-        let mut authority_file = String::new();
-        if let Some(pem) = &access.authority {
-            fs::write(&authority, pem).map_err(broken("keep the authority"))?;
-            authority_file = authority.display().to_string();
-        }
+        let authority = access.authority.as_ref().map(|_| folder.join(AUTHORITY));
         let entry = json!({
             "name": "repository", "url": repository,
-            "username": user, "password": password, "caFile": authority_file,
+            "username": user, "password": password, "caFile": authority.unwrap_or_default(),
         });
         // JSON is YAML.
         let config = json!({"apiVersion": "v1", "repositories": [entry]}).to_string();
         let config = self.helm.private_file(config.as_bytes());
-        let config = config.map_err(broken("keep credentials"))?;
+        let config = config.map_err(StepError::broken("keep credentials"))?;
         let places = [
             ("HELM_REPOSITORY_CONFIG", config.path().to_owned()),
             ("HELM_REPOSITORY_CACHE", folder.join("index")),
@@ -233,10 +237,8 @@ impl Charts {
     ) -> Result<(), StepError> {
         call.arg("--version").arg(&chart.version);
         call.arg("--destination").arg(folder);
-        let authority = folder.join("authority.pem");
-        if let Some(pem) = &access.authority {
-            fs::write(&authority, pem).map_err(broken("keep the authority"))?;
-            call.arg("--ca-file").arg(&authority);
+        if access.authority.is_some() {
+            call.arg("--ca-file").arg(folder.join(AUTHORITY));
         }
         call.secrets = secrets(access);
         let pulled = self.helm.run(call, PATIENCE, failure::of_fetching).await;
@@ -276,8 +278,4 @@ fn put(path: &Path, content: &[u8]) -> io::Result<()> {
     aside.as_file().sync_all()?;
     aside.persist(path)?;
     Ok(())
-}
-
-fn broken(what: &'static str) -> impl FnOnce(io::Error) -> StepError {
-    move |error| StepError::new(Class::Interrupted, format!("could not {what}: {error}"))
 }

@@ -7,6 +7,8 @@ pub mod pool;
 pub mod process;
 pub mod release;
 
+use std::io;
+
 use butler_addons::failure::Class;
 
 /// A step that could not be carried out, in words that may be shown.
@@ -25,5 +27,10 @@ impl StepError {
             class,
             message: message.into(),
         }
+    }
+
+    /// This machine could not do its part.
+    pub(crate) fn broken(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::new(Class::Interrupted, format!("could not {what}: {error}"))
     }
 }

@@ -10,14 +10,14 @@ use std::{
 use butler_addons::plan::{Failure, Job};
 use butler_runtime::{
     clock::SharedClock,
-    sync::lock,
+    sync::{lock, received},
     task::{self, Task},
 };
-use futures::{Stream, stream};
+use futures::Stream;
 use jiff::SignedDuration;
 use tokio::sync::{
     Semaphore,
-    mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    mpsc::{UnboundedSender, unbounded_channel},
 };
 
 use crate::StepError;
@@ -47,7 +47,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Pool<K> {
             ended,
             clock,
         };
-        (pool, receive(receiver))
+        (pool, received(receiver))
     }
 
     /// What is known about somebody's last step.
@@ -121,10 +121,4 @@ fn end<K: Eq + Hash>(
             });
         }
     }
-}
-
-fn receive<K: Send>(receiver: UnboundedReceiver<K>) -> impl Stream<Item = K> + Send {
-    stream::unfold(receiver, |mut receiver| async move {
-        receiver.recv().await.map(|key| (key, receiver))
-    })
 }

@@ -1,9 +1,9 @@
 //! One step of a release, carried out by one process of Helm.
 
-use std::{io, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use butler_addons::{
-    failure::{self, Class},
+    failure,
     record::{HEALTHY, OWNER, REQUEST},
     request::{ReleaseId, Request},
     values,
@@ -88,12 +88,7 @@ async fn run(
     mut call: Call,
 ) -> Result<(), StepError> {
     let kubeconfig = helm.private_file(target.kubeconfig);
-    let kubeconfig = kubeconfig.map_err(|error: io::Error| {
-        StepError::new(
-            Class::Interrupted,
-            format!("could not keep a kubeconfig: {error}"),
-        )
-    })?;
+    let kubeconfig = kubeconfig.map_err(StepError::broken("keep a kubeconfig"))?;
     call.arg("--kubeconfig").arg(kubeconfig.path());
     call.arg("--namespace").arg(&release.namespace);
     call.arg(format!("--timeout={}s", timeout.as_secs().max(1)));

@@ -21,10 +21,10 @@ use kube::{
     },
 };
 use serde::de::DeserializeOwned;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::{
-    sync::lock,
+    sync::{lock, received},
     task::{self, Task},
 };
 
@@ -216,7 +216,7 @@ impl<K: Watchable> Feed<K> {
             let _ = sender.send(Change::Present(object));
         }
         subscribers.push(sender);
-        receive(receiver)
+        received(receiver)
     }
 
     /// Only the objects that are there, as `Controller::for_shared_stream` wants them.
@@ -228,14 +228,6 @@ impl<K: Watchable> Feed<K> {
             })
         })
     }
-}
-
-fn receive<K: Watchable>(
-    receiver: UnboundedReceiver<Change<K>>,
-) -> impl Stream<Item = Change<K>> + Send {
-    futures::stream::unfold(receiver, |mut receiver| async move {
-        receiver.recv().await.map(|change| (change, receiver))
-    })
 }
 
 /// Drops what no controller reads and what costs most of an object's memory.

@@ -360,6 +360,7 @@ mod tests {
                 "cluster-api-manager",
                 "clusterctl",
                 "cluster-api-manifests",
+                "helm",
                 "registry",
                 "containerd",
                 "containerd-shim-runc-v2",

@@ -252,17 +252,17 @@ impl Controller {
 
     /// Hands a step to the pool.
     fn submit(&self, addon: &TenantAddon, place: &Place, step: &Step) {
-        let (helm, charts) = (self.engine.helm.clone(), Arc::clone(&self.engine.charts));
-        let (request, access) = (place.request.clone(), place.access.clone());
-        let (kubeconfig, owner) = (place.kubeconfig.clone(), addon.uid().unwrap_or_default());
-        let fingerprint = Some(request.fingerprint());
-        let step = step.clone();
         if !matches!(
             step,
             Step::Install | Step::Upgrade | Step::Rollback(_) | Step::Uninstall
         ) {
             return;
         }
+        let (helm, charts) = (self.engine.helm.clone(), Arc::clone(&self.engine.charts));
+        let (request, access) = (place.request.clone(), place.access.clone());
+        let (kubeconfig, owner) = (place.kubeconfig.clone(), addon.uid().unwrap_or_default());
+        let fingerprint = Some(request.fingerprint());
+        let step = step.clone();
         self.engine
             .pool
             .submit(key(addon), fingerprint, async move {

@@ -1,5 +1,7 @@
 //! Addons to look at because something else changed.
 
+use std::sync::Arc;
+
 use butler_api::butler::TenantAddon;
 use butler_runtime::watch::Change;
 use futures::{Stream, StreamExt, stream};
@@ -9,7 +11,7 @@ use crate::{Feeds, addon_engine::Key};
 
 /// Steps that ended, and changes of the catalogue, of clusters, and of addons that others wait for.
 pub(super) fn all<E: Stream<Item = Key> + Send + 'static>(
-    feeds: &Feeds,
+    feeds: &Arc<Feeds>,
     ended: E,
 ) -> impl Stream<Item = ObjectRef<TenantAddon>> + Send + use<E> {
     let ended = ended.map(|key| {
@@ -24,20 +26,20 @@ pub(super) fn all<E: Stream<Item = Key> + Send + 'static>(
         let name = change.object().name_any();
         named(store.state_filter(|addon: &TenantAddon| addon.spec.addon.as_ref() == Some(&name)))
     });
-    let store = feeds.addons.store();
+    let all = Arc::clone(feeds);
     let clusters = feeds.clusters.subscribe().flat_map(move |change| {
         let (namespace, name) = (change.object().namespace(), change.object().name_any());
-        named(store.state_filter(|addon: &TenantAddon| {
-            addon.spec.cluster_ref.name == name && addon.namespace() == namespace
-        }))
+        let mut addons = all.addons.all_in(&namespace.unwrap_or_default());
+        addons.retain(|addon| addon.spec.cluster_ref.name == name);
+        named(addons)
     });
-    let (store, catalogue) = (feeds.addons.store(), feeds.definitions.store());
+    let (all, catalogue) = (Arc::clone(feeds), feeds.definitions.store());
     let others = feeds.addons.subscribe().flat_map(move |change| {
         let other = change.object();
         let gone = matches!(change, Change::Gone(_));
-        named(store.state_filter(|addon: &TenantAddon| {
-            let same = addon.namespace() == other.namespace()
-                && addon.spec.cluster_ref == other.spec.cluster_ref
+        let mut addons = all.addons.all_in(&other.namespace().unwrap_or_default());
+        addons.retain(|addon| {
+            let same = addon.spec.cluster_ref == other.spec.cluster_ref
                 && addon.name_any() != other.name_any();
             let name = other.name_any();
             let needs = || {
@@ -64,7 +66,8 @@ pub(super) fn all<E: Stream<Item = Key> + Send + 'static>(
             };
             // One that is gone may have had the release that another wants.
             same && (gone || needs() || by_catalogue())
-        }))
+        });
+        named(addons)
     });
     stream::select(
         stream::select(ended, definitions),
@@ -72,9 +75,7 @@ pub(super) fn all<E: Stream<Item = Key> + Send + 'static>(
     )
 }
 
-fn named(
-    addons: Vec<std::sync::Arc<TenantAddon>>,
-) -> impl Stream<Item = ObjectRef<TenantAddon>> + Send {
+fn named(addons: Vec<Arc<TenantAddon>>) -> impl Stream<Item = ObjectRef<TenantAddon>> + Send {
     stream::iter(
         addons
             .into_iter()

@@ -23,10 +23,7 @@ use butler_runtime::{
 };
 use futures::{Stream, StreamExt as _, stream};
 use jiff::Timestamp;
-use kube::{
-    ResourceExt as _,
-    runtime::reflector::{ObjectRef, Store},
-};
+use kube::{ResourceExt as _, runtime::reflector::ObjectRef};
 
 use super::{
     report,
@@ -188,11 +185,11 @@ pub(super) fn refused(raw: &TenantCluster, excess: &Excess, now: Timestamp) -> T
 /// that wait for that are looked at.
 pub(super) fn triggers(
     feeds: &Feeds,
-    clusters: &Feed<TenantCluster>,
+    clusters: &Arc<Feed<TenantCluster>>,
     book: &Arc<Book>,
 ) -> impl Stream<Item = ObjectRef<TenantCluster>> + Send + use<> {
     // A team's status counts its clusters: only what people changed is of interest.
-    let (mut seen, store) = (HashMap::new(), clusters.store());
+    let (mut seen, all) = (HashMap::new(), Arc::clone(clusters));
     let teams = feeds.teams.subscribe().map(move |change| {
         let team = change.object();
         let name = team.name_any();
@@ -203,11 +200,15 @@ pub(super) fn triggers(
             }
             Change::Gone(_) => seen.remove(&name).is_some(),
         };
-        if is_new {
-            those_in(&store, &name)
+        let found = if is_new {
+            all.all_in(&name)
         } else {
             Vec::new()
-        }
+        };
+        found
+            .iter()
+            .map(|cluster| ObjectRef::from_obj(&**cluster))
+            .collect()
     });
     let noted = Arc::clone(book);
     let gone = clusters.subscribe().map(move |change| match change {
@@ -224,13 +225,4 @@ pub(super) fn triggers(
         namespace.map_or_else(Vec::new, |namespace| noted.waiting(namespace))
     });
     stream::select(teams, stream::select(gone, homes)).flat_map(stream::iter)
-}
-
-fn those_in(store: &Store<TenantCluster>, namespace: &str) -> Vec<ObjectRef<TenantCluster>> {
-    let found =
-        store.state_filter(|cluster| cluster.metadata.namespace.as_deref() == Some(namespace));
-    found
-        .iter()
-        .map(|cluster| ObjectRef::from_obj(&**cluster))
-        .collect()
 }

@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use butler_testkit::{Options, PATIENCE, wait_for};
 use k8s_openapi::api::core::v1::Secret;
+use kube::{
+    ResourceExt as _,
+    api::{Patch, PatchParams},
+};
 use serde_json::json;
 
 use crate::{scene::Scene, stage};
@@ -39,15 +43,20 @@ async fn a_release_that_a_killed_controller_left_pending_is_recovered() {
     let scene = Scene::new(stage::server(Options::default()).await).await;
     scene.add("web", &json!({})).await;
     let controllers = scene.run();
-    let record = "sh.helm.release.v1.web.v1";
-    wait_for::<Secret>(&scene.secrets("web"), record, "a record", PATIENCE, |_| {
-        true
-    })
-    .await;
+    scene.until("web", "Ready", "Ready").await;
     drop(controllers);
-    let secret = scene.secrets("web").get(record).await.unwrap();
-    println!("{:?}", secret.metadata.labels);
+    // As one is found whose controller died between its first and its last word.
+    let (secrets, record) = (scene.secrets("web"), "sh.helm.release.v1.web.v1");
+    let pending = Patch::Merge(json!({"metadata": {"labels": {"status": "pending-upgrade"}}}));
+    let parameters = PatchParams::default();
+    let planted = secrets.patch(record, &parameters, &pending);
+    planted.await.unwrap();
     let _controllers = scene.run();
+    let is_recovered = |secret: &Secret| {
+        let status = secret.labels().get("status");
+        status.is_some_and(|status| !status.starts_with("pending"))
+    };
+    wait_for(&secrets, record, "the record", PATIENCE, is_recovered).await;
     scene.until("web", "Ready", "Ready").await;
     let pending = scene.helm(&["list", "--all-namespaces", "--pending"]);
     assert!(!pending.contains("pending-"), "{pending}");

@@ -21,6 +21,14 @@ use crate::{steps::is_root, workspace::root};
 const STATE: &str = "/var/lib/butler";
 const PATIENCE: Duration = Duration::from_mins(3);
 const TEAM: &str = "playground";
+/// On the disk of the management machine.
+const AUDIT_LOG: [&str; 5] = [
+    STATE,
+    "machines",
+    "butler-management",
+    "root",
+    "var/log/audit/audit.log",
+];
 /// The cluster that is timed.
 const BORN: &str = "newborn";
 /// Butler and Steward; the third of ours is the infrastructure, and tells of machines when they are there.
@@ -136,8 +144,9 @@ fn birth() -> Result<Birth> {
     let node = begun.elapsed().as_secs_f64();
     until("it to be Ready", || Ok(ask("{.status.phase}")? == "Ready"))?;
     let (ready, to) = (begun.elapsed().as_secs_f64(), SystemClock.now());
-    let log = format!("{STATE}/machines/butler-management/root/var/log/audit/audit.log");
-    let log = fs::read_to_string(&log).with_context(|| format!("could not read {log}"))?;
+    let log = AUDIT_LOG.iter().collect::<PathBuf>();
+    let text = fs::read_to_string(&log);
+    let log = text.with_context(|| format!("could not read {}", log.display()))?;
     let scope = Scope {
         cluster: (TEAM, BORN),
         namespace: &namespace,

@@ -236,6 +236,22 @@ impl Edit {
     }
 }
 
+/// The patch that puts an annotation on exactly the cluster that was seen, and as whom.
+pub(super) fn annotation(seen: &TenantCluster, name: &str) -> (PatchParams, Patch<Value>) {
+    let change = json!({"metadata": {
+        "uid": seen.metadata.uid,
+        "annotations": {name: "true"},
+    }});
+    (as_butlerctl(), Patch::Merge(change))
+}
+
+fn as_butlerctl() -> PatchParams {
+    PatchParams {
+        field_manager: Some(NAME.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
 /// Writes the field, and answers with the cluster as it then is.
 pub(super) async fn write(
     connection: &Connection,
@@ -255,10 +271,7 @@ pub(super) async fn write(
     let uid = seen.metadata.uid.as_deref().unwrap_or_default();
     let patch: json_patch::Patch =
         serde_json::from_value(edit.patch(uid)).expect("a patch that is made here is a JSON patch");
-    let parameters = PatchParams {
-        field_manager: Some(NAME.to_owned()),
-        ..PatchParams::default()
-    };
+    let parameters = as_butlerctl();
     let (api, patch) = (connection.clusters(), Patch::Json::<()>(patch));
     let written = within(
         &format!("change {title}"),

@@ -3,15 +3,16 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use butler_api::{butler::TenantCluster, names};
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
-use serde_json::json;
+use kube::api::{DeleteParams, Preconditions};
 
-use super::super::{
-    NAME,
-    connection::{Access, Connection, within_if_any},
-    failure::Failure,
-    output,
-    progress::{self, Limit, Verdict},
+use super::{
+    super::{
+        connection::{Access, Connection, within_if_any},
+        failure::Failure,
+        output,
+        progress::{self, Limit, Verdict},
+    },
+    change::annotation,
 };
 
 /// Which cluster goes, and how.
@@ -79,15 +80,8 @@ pub(crate) async fn run(args: &Destroy, access: &Access) -> Result<(), Failure> 
 
 /// Gives up on what keeps a deletion, of exactly the cluster that was seen. One that is gone already needs no force.
 async fn force(connection: &Connection, name: &str, seen: &TenantCluster) -> Result<(), Failure> {
-    let change = json!({"metadata": {
-        "uid": seen.metadata.uid,
-        "annotations": {names::FORCE_DELETE: "true"},
-    }});
-    let parameters = PatchParams {
-        field_manager: Some(NAME.to_owned()),
-        ..PatchParams::default()
-    };
-    let (api, change) = (connection.clusters(), Patch::Merge(&change));
+    let (parameters, change) = annotation(seen, names::FORCE_DELETE);
+    let api = connection.clusters();
     let what = format!("force the removal of {}", connection.title(name));
     within_if_any(&what, api.patch(name, &parameters, &change)).await?;
     Ok(())

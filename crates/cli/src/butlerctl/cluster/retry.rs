@@ -1,14 +1,14 @@
 //! `retry`: asks for another try of a cluster that failed.
 
 use butler_api::{butler::tenant_cluster::Phase, names};
-use kube::api::{Patch, PatchParams};
-use serde_json::json;
 
-use super::super::{
-    NAME,
-    connection::{Access, within},
-    failure::Failure,
-    output,
+use super::{
+    super::{
+        connection::{Access, within},
+        failure::Failure,
+        output,
+    },
+    change::annotation,
 };
 
 /// Which cluster is tried again.
@@ -29,15 +29,8 @@ pub(crate) async fn run(args: &Retry, access: &Access) -> Result<(), Failure> {
             "{title} is {phase}, and only a cluster that is Failed can be tried again; `butlerctl cluster get` shows what it waits for"
         )));
     }
-    let change = json!({"metadata": {
-        "uid": cluster.metadata.uid,
-        "annotations": {names::RETRY: "true"},
-    }});
-    let parameters = PatchParams {
-        field_manager: Some(NAME.to_owned()),
-        ..PatchParams::default()
-    };
-    let (api, change) = (connection.clusters(), Patch::Merge(&change));
+    let (parameters, change) = annotation(&cluster, names::RETRY);
+    let api = connection.clusters();
     let request = api.patch(&args.name, &parameters, &change);
     within(&format!("change {title}"), request).await?;
     output::line(&format!("{title} is tried again"))
