@@ -3,19 +3,16 @@
 use std::{
     collections::HashMap,
     future::Future,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use futures::{Stream, StreamExt, future};
-use kube::{
-    Resource,
-    runtime::{
-        controller::{Action, Config, Controller, Error as ControllerError},
-        reflector::ObjectRef,
-    },
+use futures::{
+    Stream, StreamExt, future,
+    stream::{self, FuturesUnordered},
 };
-use tokio::time::timeout;
+use kube::{Resource, runtime::reflector::ObjectRef};
+use tokio::time::{sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -26,7 +23,8 @@ use crate::{
     error::{Category, Classify, chain},
     metrics::ReconcileMetrics,
     own_writes::{self, OwnWrites},
-    sync::lock,
+    queue::{Claim, Queue},
+    task,
     watch::{Change, Feed, Watchable},
 };
 
@@ -100,14 +98,23 @@ impl<E: Classify> PassError<E> {
     }
 }
 
-/// Passes that failed in a row, for each object that is in trouble.
-type Failures<K> = Mutex<HashMap<ObjectRef<K>, u32>>;
+/// What is remembered of an object between its passes.
+#[derive(Default)]
+struct Memory {
+    /// The generation of the spec that the last pass saw.
+    generation: Option<i64>,
+    /// Passes that failed in a row.
+    failures: u32,
+}
 
-struct Context<R: Reconciler> {
-    reconciler: R,
-    bounds: Bounds,
-    metrics: ReconcileMetrics,
-    failures: Failures<R::Object>,
+/// How a pass ended.
+enum End {
+    /// When to look again, if not only after a change.
+    Well(Option<Duration>),
+    /// It failed, and is worth another try or not.
+    Badly { again: bool },
+    /// The object went meanwhile.
+    Gone,
 }
 
 /// Runs until `shutdown` is cancelled and the passes under way have ended.
@@ -121,58 +128,117 @@ pub async fn run<R: Reconciler>(
     metrics: ReconcileMetrics,
     shutdown: CancellationToken,
 ) {
-    let context = Arc::new(Context {
-        reconciler,
-        bounds,
-        metrics,
-        failures: Mutex::default(),
-    });
-    let noted = Arc::clone(&context);
-    let present = feed.subscribe().filter_map(move |change| {
-        future::ready(match change {
-            Change::Present(object) => Some(object),
-            Change::Gone(object) => {
-                noted.reconciler.own_writes().forget(&*object);
-                None
+    if shutdown.run_until_cancelled(feed.ready()).await.is_none() {
+        return;
+    }
+    let reconciler = Arc::new(reconciler);
+    let mut changes = std::pin::pin!(feed.subscribe());
+    // Who has no triggers has none for ever, which is not the end.
+    let mut triggers = std::pin::pin!(triggers.chain(stream::pending()));
+    let mut queue = Queue::default();
+    let mut memories: HashMap<ObjectRef<R::Object>, Memory> = HashMap::new();
+    let mut passes = FuturesUnordered::new();
+    loop {
+        while passes.len() < usize::from(bounds.concurrency)
+            && let Some(key) = queue.take(Instant::now())
+        {
+            let object = feed.store().get(&key);
+            if let Some(object) = &object {
+                memories.entry(key.clone()).or_default().generation = object.meta().generation;
             }
-        })
-    });
-    let config = Config::default()
-        .concurrency(bounds.concurrency)
-        .debounce(bounds.debounce);
-    let passes = Controller::for_shared_stream(present, feed.store())
-        .reconcile_on(triggers)
-        .with_config(config)
-        .graceful_shutdown_on(shutdown.cancelled_owned())
-        .run(pass, after_failure, Arc::clone(&context));
-    let mut passes = std::pin::pin!(passes);
-    while let Some(result) = passes.next().await {
-        match result {
-            // A failure was logged where it happened, with what it was about.
-            Ok(_) | Err(ControllerError::ReconcilerFailed(..)) => {}
-            // Gone between the event and the pass: nothing to do, and nothing to remember.
-            Err(ControllerError::ObjectNotFound(object)) => {
-                lock(&context.failures).retain(|held, _| {
-                    held.name != object.name || held.namespace != object.namespace
-                });
+            let pass = pass(
+                Arc::clone(&reconciler),
+                object,
+                bounds.deadline,
+                metrics.clone(),
+            );
+            let pass = task::spawn(R::NAME, pass);
+            passes.push(async move { (key, pass.join().await) });
+        }
+        let due = queue.next_due();
+        let room = passes.len() < usize::from(bounds.concurrency);
+        tokio::select! {
+            () = shutdown.cancelled() => break,
+            Some((key, end)) = passes.next() => {
+                // A pass that panicked was logged by its task.
+                let end = end.unwrap_or(End::Badly { again: true });
+                let next = next(&mut memories, &key, &end, bounds.backoff);
+                queue.done(&key, next.map(|delay| Instant::now() + delay));
             }
-            Err(error) => {
-                tracing::error!(
-                    controller = R::NAME,
-                    error = chain(&error),
-                    "controller trouble"
-                );
+            Some(change) = changes.next() => match change {
+                Change::Present(object) => {
+                    let key = ObjectRef::from_obj(&*object);
+                    let claim = claim(memories.get(&key), object.meta().generation);
+                    queue.ask(key, Instant::now() + bounds.debounce, claim);
+                }
+                Change::Gone(object) => {
+                    reconciler.own_writes().forget(&*object);
+                    memories.remove(&ObjectRef::from_obj(&*object));
+                }
+            },
+            Some(key) = triggers.next() => {
+                queue.ask(key, Instant::now() + bounds.debounce, Claim::Again);
             }
+            () = until(due), if room => {}
+        }
+    }
+    while passes.next().await.is_some() {}
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due.into()).await,
+        None => future::pending().await,
+    }
+}
+
+/// A spec that no pass has seen is fresh.
+fn claim(memory: Option<&Memory>, generation: Option<i64>) -> Claim {
+    match memory {
+        Some(memory) if memory.generation == generation => Claim::Again,
+        _ => Claim::Fresh,
+    }
+}
+
+/// How long to wait before the next pass after one that ended so; `None` waits for a change.
+fn next<K: Watchable>(
+    memories: &mut HashMap<ObjectRef<K>, Memory>,
+    key: &ObjectRef<K>,
+    end: &End,
+    backoff: Backoff,
+) -> Option<Duration> {
+    let memory = memories.get_mut(key);
+    match end {
+        End::Well(next) => {
+            if let Some(memory) = memory {
+                memory.failures = 0;
+            }
+            *next
+        }
+        End::Badly { again: false } => None,
+        End::Badly { again: true } => {
+            let memory = memory?;
+            memory.failures = memory.failures.saturating_add(1);
+            Some(backoff.delay(memory.failures, chance()))
+        }
+        End::Gone => {
+            memories.remove(key);
+            None
         }
     }
 }
 
 async fn pass<R: Reconciler>(
-    object: Arc<R::Object>,
-    context: Arc<Context<R>>,
-) -> Result<Action, PassError<R::Error>> {
-    if context.reconciler.own_writes().is_behind(&*object) {
-        return Ok(Action::requeue(own_writes::PATIENCE));
+    reconciler: Arc<R>,
+    object: Option<Arc<R::Object>>,
+    deadline: Duration,
+    metrics: ReconcileMetrics,
+) -> End {
+    let Some(object) = object else {
+        return End::Gone;
+    };
+    if reconciler.own_writes().is_behind(&*object) {
+        return End::Well(Some(own_writes::PATIENCE));
     }
     let span = tracing::info_span!(
         "reconcile",
@@ -181,12 +247,7 @@ async fn pass<R: Reconciler>(
         generation = object.meta().generation,
     );
     let started = Instant::now();
-    let key = ObjectRef::from_obj(&*object);
-    let deadline = context.bounds.deadline;
-    let work = context
-        .reconciler
-        .reconcile(object)
-        .instrument(span.clone());
+    let work = reconciler.reconcile(object).instrument(span.clone());
     let result = match timeout(deadline, work).await {
         Ok(result) => result.map_err(PassError::Failed),
         Err(_) => Err(PassError::Deadline(deadline)),
@@ -194,38 +255,16 @@ async fn pass<R: Reconciler>(
     let outcome = result
         .as_ref()
         .map_or_else(|error| error.category().as_str(), |_| "Ok");
-    context.metrics.count(R::NAME, outcome, started.elapsed());
+    metrics.count(R::NAME, outcome, started.elapsed());
     match result {
-        Ok(wake) => {
-            lock(&context.failures).remove(&key);
-            Ok(action(wake))
-        }
+        Ok(Wake::OnChange) => End::Well(None),
+        Ok(Wake::After(delay)) => End::Well(Some(spread(delay, chance()))),
         Err(error) => {
             let _inside = span.enter();
             tracing::warn!(error = chain(&error), category = outcome, "a pass failed");
-            Err(error)
+            End::Badly {
+                again: error.category().is_transient(),
+            }
         }
     }
-}
-
-fn action(wake: Wake) -> Action {
-    match wake {
-        Wake::OnChange => Action::await_change(),
-        Wake::After(delay) => Action::requeue(spread(delay, chance())),
-    }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "the signature is kube's")]
-fn after_failure<R: Reconciler>(
-    object: Arc<R::Object>,
-    error: &PassError<R::Error>,
-    context: Arc<Context<R>>,
-) -> Action {
-    if !error.category().is_transient() {
-        return Action::await_change();
-    }
-    let mut failures = lock(&context.failures);
-    let count = failures.entry(ObjectRef::from_obj(&*object)).or_default();
-    *count = count.saturating_add(1);
-    Action::requeue(context.bounds.backoff.delay(*count, chance()))
 }

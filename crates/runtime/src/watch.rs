@@ -219,7 +219,7 @@ impl<K: Watchable> Feed<K> {
         received(receiver)
     }
 
-    /// Only the objects that are there, as `Controller::for_shared_stream` wants them.
+    /// Only the objects that are there, as one who only looks for them wants them.
     pub fn present(&self) -> impl Stream<Item = Arc<K>> + Send + use<K> {
         self.subscribe().filter_map(|change| {
             future::ready(match change {

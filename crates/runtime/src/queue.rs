@@ -1,0 +1,258 @@
+//! Whose turn it is: each object is there once, is worked on by one pass at a time, and those whose spec nobody has
+//! acted on yet go before those that are only looked at again.
+//!
+//! Pure: it is told the time.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    hash::Hash,
+    time::Instant,
+};
+
+/// After so many objects that somebody waits for, one that is only looked at again has its turn.
+const FRESH_IN_A_ROW: u32 = 7;
+
+/// How much an object waits for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Claim {
+    /// Something around it changed, or its time has come.
+    Again,
+    /// It is new, or its spec is.
+    Fresh,
+}
+
+/// The turns of objects.
+#[derive(Debug)]
+pub(crate) struct Queue<K> {
+    places: HashMap<K, Place>,
+    /// Those whose time has not come.
+    later: BTreeMap<(Instant, u64), K>,
+    fresh: VecDeque<(K, u64)>,
+    again: VecDeque<(K, u64)>,
+    /// Fresh ones since the last of the others.
+    in_a_row: u32,
+    tickets: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Later {
+        due: Instant,
+        ticket: u64,
+        claim: Claim,
+    },
+    Due {
+        ticket: u64,
+        claim: Claim,
+    },
+    /// A pass is under way; what was asked meanwhile comes after it.
+    Busy {
+        asked: Option<(Instant, Claim)>,
+    },
+}
+
+impl<K> Default for Queue<K> {
+    fn default() -> Self {
+        Self {
+            places: HashMap::new(),
+            later: BTreeMap::new(),
+            fresh: VecDeque::new(),
+            again: VecDeque::new(),
+            in_a_row: 0,
+            tickets: 0,
+        }
+    }
+}
+
+impl<K: Clone + Eq + Hash> Queue<K> {
+    /// The object is to be looked at, not before `due`. What was asked earlier for an earlier time stays.
+    pub(crate) fn ask(&mut self, key: K, due: Instant, claim: Claim) {
+        match self.places.get(&key).copied() {
+            None => self.wait(key, due, claim),
+            Some(Place::Busy { asked }) => {
+                let asked = asked.map_or((due, claim), |(before, held)| {
+                    (before.min(due), held.max(claim))
+                });
+                self.places.insert(key, Place::Busy { asked: Some(asked) });
+            }
+            Some(Place::Later {
+                due: before,
+                ticket,
+                claim: held,
+            }) => {
+                if due < before || claim > held {
+                    self.later.remove(&(before, ticket));
+                    self.wait(key, before.min(due), held.max(claim));
+                }
+            }
+            Some(Place::Due { claim: held, .. }) => {
+                if claim > held {
+                    self.line_up(key, claim);
+                }
+            }
+        }
+    }
+
+    /// The object whose turn it is. It has no other turn before [`Queue::done`].
+    pub(crate) fn take(&mut self, now: Instant) -> Option<K> {
+        while let Some(first) = self
+            .later
+            .first_entry()
+            .filter(|first| first.key().0 <= now)
+        {
+            let key = first.remove();
+            if let Some(Place::Later { claim, .. }) = self.places.get(&key) {
+                let claim = *claim;
+                self.line_up(key, claim);
+            }
+        }
+        let key = if self.in_a_row < FRESH_IN_A_ROW {
+            self.next(Claim::Fresh).or_else(|| self.next(Claim::Again))
+        } else {
+            self.next(Claim::Again).or_else(|| self.next(Claim::Fresh))
+        }?;
+        self.places.insert(key.clone(), Place::Busy { asked: None });
+        Some(key)
+    }
+
+    /// The pass over the object ended. `next` is when it wants to be looked at again.
+    pub(crate) fn done(&mut self, key: &K, next: Option<Instant>) {
+        let Some(Place::Busy { asked }) = self.places.remove(key) else {
+            return;
+        };
+        let next = next.map(|due| (due, Claim::Again));
+        let due = match (asked, next) {
+            (Some((asked, claim)), Some((next, _))) => Some((asked.min(next), claim)),
+            (asked, next) => asked.or(next),
+        };
+        if let Some((due, claim)) = due {
+            self.wait(key.clone(), due, claim);
+        }
+    }
+
+    /// When the next object will be due that is not yet.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.later.first_key_value().map(|((due, _), _)| *due)
+    }
+
+    fn ticket(&mut self) -> u64 {
+        self.tickets += 1;
+        self.tickets
+    }
+
+    fn wait(&mut self, key: K, due: Instant, claim: Claim) {
+        let ticket = self.ticket();
+        self.later.insert((due, ticket), key.clone());
+        self.places.insert(key, Place::Later { due, ticket, claim });
+    }
+
+    fn line_up(&mut self, key: K, claim: Claim) {
+        let ticket = self.ticket();
+        self.places
+            .insert(key.clone(), Place::Due { ticket, claim });
+        self.line(claim).push_back((key, ticket));
+    }
+
+    fn line(&mut self, claim: Claim) -> &mut VecDeque<(K, u64)> {
+        match claim {
+            Claim::Fresh => &mut self.fresh,
+            Claim::Again => &mut self.again,
+        }
+    }
+
+    /// The first of a line. Who went to the other line left an old ticket behind.
+    fn next(&mut self, claim: Claim) -> Option<K> {
+        loop {
+            let (key, held) = self.line(claim).pop_front()?;
+            if matches!(self.places.get(&key), Some(Place::Due { ticket, .. }) if *ticket == held) {
+                self.in_a_row = match claim {
+                    Claim::Fresh => self.in_a_row.saturating_add(1),
+                    Claim::Again => 0,
+                };
+                return Some(key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn taken(queue: &mut Queue<&'static str>, now: Instant) -> Vec<&'static str> {
+        std::iter::from_fn(|| queue.take(now)).collect()
+    }
+
+    #[test]
+    fn objects_have_their_turns_in_the_order_in_which_they_asked() {
+        let now = Instant::now();
+        let mut queue = Queue::default();
+        for key in ["a", "b", "c", "a", "b"] {
+            queue.ask(key, now, Claim::Again);
+        }
+        assert_eq!(taken(&mut queue, now), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn fresh_objects_go_first_and_the_others_are_not_forgotten() {
+        let now = Instant::now();
+        let mut queue = Queue::default();
+        let fresh = ["1", "2", "3", "4", "5", "6", "7", "8"];
+        for key in ["x", "y"] {
+            queue.ask(key, now, Claim::Again);
+        }
+        for key in fresh {
+            queue.ask(key, now, Claim::Fresh);
+        }
+        let order = ["1", "2", "3", "4", "5", "6", "7", "x", "8", "y"];
+        assert_eq!(taken(&mut queue, now), order);
+    }
+
+    #[test]
+    fn an_object_that_becomes_fresh_while_it_waits_moves_up_and_has_one_turn() {
+        let now = Instant::now();
+        let mut queue = Queue::default();
+        queue.ask("a", now, Claim::Again);
+        queue.ask("b", now, Claim::Again);
+        assert_eq!(queue.take(now), Some("a"));
+        queue.ask("c", now, Claim::Again);
+        queue.ask("c", now, Claim::Fresh);
+        assert_eq!(taken(&mut queue, now), ["c", "b"]);
+    }
+
+    #[test]
+    fn an_object_is_worked_on_once_at_a_time_and_again_if_it_was_asked_for_meanwhile() {
+        let now = Instant::now();
+        let mut queue = Queue::default();
+        queue.ask("a", now, Claim::Fresh);
+        assert_eq!(queue.take(now), Some("a"));
+        queue.ask("a", now, Claim::Again);
+        assert_eq!(queue.take(now), None);
+        queue.done(&"a", None);
+        assert_eq!(queue.take(now), Some("a"));
+        queue.done(&"a", None);
+        assert_eq!(queue.take(now), None);
+        assert!(queue.places.is_empty());
+    }
+
+    #[test]
+    fn the_earliest_time_that_was_asked_for_counts_and_later_ones_are_dropped() {
+        let now = Instant::now();
+        let soon = now + Duration::from_millis(20);
+        let late = now + Duration::from_mins(5);
+        let mut queue = Queue::default();
+        queue.ask("a", late, Claim::Again);
+        queue.ask("a", soon, Claim::Again);
+        assert_eq!(queue.next_due(), Some(soon));
+        assert_eq!(queue.take(now), None);
+        assert_eq!(queue.take(soon), Some("a"));
+        queue.done(&"a", Some(late));
+        assert_eq!(queue.next_due(), Some(late));
+        queue.ask("a", soon, Claim::Fresh);
+        assert_eq!(taken(&mut queue, soon), ["a"]);
+        queue.done(&"a", None);
+        assert_eq!(queue.next_due(), None);
+    }
+}
