@@ -41,11 +41,11 @@ use crate::{
         UnhealthyCondition, UnhealthyRemediation,
     },
     day2::Target,
-    node::Told,
+    node::{Told, needs_trust},
     object::Object,
     provider::Infrastructure,
     quota::Sizes,
-    spec::{Exposure, Os, Pool, Size, TenantSpec, is_copied},
+    spec::{Exposure, Pool, Size, TenantSpec, is_copied},
 };
 
 /// Annotation of a pool: what its machines were made from before.
@@ -118,10 +118,6 @@ pub(crate) fn control_plane(spec: &TenantSpec, version: KubeVersion, replicas: u
             ..Component::default()
         })
     };
-    let is_talos = spec
-        .pools
-        .iter()
-        .any(|pool| matches!(pool.os, Os::Talos(_)));
     let mut settings = ControlPlaneSettings {
         data_store_name: wanted.data_store.clone(),
         addons: Some(addons(spec)),
@@ -131,7 +127,7 @@ pub(crate) fn control_plane(spec: &TenantSpec, version: KubeVersion, replicas: u
         network: network(spec),
         ..ControlPlaneSettings::default()
     };
-    if is_talos {
+    if needs_trust(spec) {
         // Talos runs kubelets without systemd.
         settings.kubelet.cgroupfs = Some(CgroupDriver::Cgroupfs);
     }
@@ -153,11 +149,7 @@ fn addons(spec: &TenantSpec) -> Addons {
     let mut konnectivity = Konnectivity::default();
     let amounts = spec.control_plane.resources.konnectivity.as_ref();
     konnectivity.server.resources = amounts.map(resources);
-    let is_talos = spec
-        .pools
-        .iter()
-        .any(|pool| matches!(pool.os, Os::Talos(_)));
-    let bootstrap = is_talos.then(|| {
+    let bootstrap = needs_trust(spec).then(|| {
         let value = json!({ "provider": "talos", "talos": {} });
         serde_json::from_value(value).expect("every other field has a default")
     });

@@ -49,6 +49,16 @@ impl Identity {
         format!("{}-kubeconfig", self.name)
     }
 
+    /// Name of the Secret with the token that machines without a bootstrap provider join with.
+    pub fn join(&self) -> String {
+        format!("{}-join", self.name)
+    }
+
+    /// Name of the Secret with what Talos machines trust.
+    pub fn trust(&self) -> String {
+        format!("{}-trustd-creds", self.name)
+    }
+
     /// Name of a pool's `MachineDeployment`.
     pub fn pool(&self, pool: &str) -> String {
         format!("{}-{pool}", self.name)

@@ -20,11 +20,14 @@ mod files;
 mod flatcar;
 mod join;
 mod kairos;
+mod keep;
 mod rocky;
 mod talos;
 mod token;
 
 pub use join::{JoinError, JoinTicket};
+pub use keep::{kept_token, kept_trust};
+pub(crate) use keep::{token_kept, trust_kept};
 pub use token::{BootstrapToken, TOKEN_LIFE, Ticket, TokenError, renew, token_secret};
 
 /// What Talos machines trust: the authority that signs their certificates, and the token they show it.
@@ -32,6 +35,8 @@ pub use token::{BootstrapToken, TOKEN_LIFE, Ticket, TokenError, renew, token_sec
 pub struct TalosTrust {
     /// The authority, as PEM.
     pub authority: String,
+    /// Its key, as PEM; machines are never told it.
+    pub key: Hidden,
     /// The token.
     pub token: Hidden,
 }
@@ -75,6 +80,17 @@ pub(crate) struct Context<'a> {
     pub(crate) spec: &'a TenantSpec,
     pub(crate) pool: &'a Pool,
     pub(crate) version: KubeVersion,
+}
+
+/// Whether some machines of a cluster are told by Butler itself how they join.
+pub fn needs_ticket(spec: &TenantSpec) -> bool {
+    spec.pools.iter().any(|pool| pool.os != Os::Rocky)
+}
+
+/// Whether some machines of a cluster are Talos.
+pub fn needs_trust(spec: &TenantSpec) -> bool {
+    let mut pools = spec.pools.iter();
+    pools.any(|pool| matches!(pool.os, Os::Talos(_)))
 }
 
 /// What the machines of a pool are told.

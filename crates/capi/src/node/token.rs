@@ -63,6 +63,12 @@ impl BootstrapToken {
         &self.id
     }
 
+    /// When it is to be renewed.
+    pub(crate) fn due(&self) -> Timestamp {
+        let due = self.expires.checked_sub(RENEW_BEFORE);
+        due.unwrap_or(Timestamp::MIN)
+    }
+
     /// All of it, for a place that is secret.
     pub fn text(&self) -> Hidden {
         Hidden::new(format!("{}.{}", self.id, self.secret.reveal()))
@@ -99,7 +105,7 @@ pub fn renew(
     now: Timestamp,
 ) -> Result<Ticket, TokenError> {
     if let Some(token) = held {
-        let until = token.expires.checked_sub(RENEW_BEFORE).unwrap_or(now);
+        let until = token.due();
         if until > now {
             return Ok(Ticket::Keep {
                 token: token.clone(),

@@ -6,15 +6,16 @@
 use std::collections::BTreeSet;
 
 use butler_api::butler::tenant_cluster::Phase;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use crate::{
     access, build,
     core::INFRASTRUCTURE,
     day2::{self, Content, Doze, Upgrade},
+    node,
     object::{Object, ObjectId},
-    observe::{Observed, Standing},
+    observe::{ControlPlaneState, Observed, Standing},
     provider::Missing,
     quota::{self, Excess},
     spec::TenantSpec,
@@ -31,6 +32,9 @@ pub use deletion::Step;
 pub use pools::Roll;
 pub use report::{Finding, Numbers, Truth};
 pub use uses::Uses;
+
+/// How soon a tenant that could not be asked about joining is asked again.
+const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
 
 /// What has to be done for a tenant cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -183,8 +187,37 @@ fn serve(draft: &mut Draft<'_>, doze: Doze, upgrade: &Upgrade) {
             draft.wake.push(*opens);
         }
     }
+    joining(draft);
     pools::plan(draft, doze, upgrade);
     draft.wake.extend(spec.hibernation.next_change(draft.now));
+}
+
+/// Keeps what machines are told by ourselves, and says when to look after it.
+fn joining(draft: &mut Draft<'_>) {
+    let (spec, observed) = (draft.spec, draft.observed);
+    if !node::needs_ticket(spec) {
+        return;
+    }
+    // What is not known for a moment is not thrown away.
+    for name in [spec.identity.join(), spec.identity.trust()] {
+        let kind = "Secret".to_owned();
+        draft.keep.insert(Content { kind, name });
+    }
+    let inputs = &observed.inputs;
+    let serves = |held: &ControlPlaneState| held.initialized;
+    if let Some(ticket) = &inputs.join {
+        let kept = node::token_kept(&spec.identity, &ticket.token);
+        draft.objects.push(Object::Secret(Box::new(kept)));
+        let due = ticket.token.due();
+        let soon = draft.now.checked_add(ASK_AGAIN).unwrap_or(due);
+        draft.wake.push(due.max(soon));
+    } else if observed.control_plane.as_ref().is_some_and(serves) {
+        draft.wake.extend(draft.now.checked_add(ASK_AGAIN));
+    }
+    if let Some(trust) = &inputs.talos {
+        let kept = node::trust_kept(&spec.identity, trust);
+        draft.objects.push(Object::Secret(Box::new(kept)));
+    }
 }
 
 fn finish(mut draft: Draft<'_>, doze: Doze, upgrade: &Upgrade) -> Plan {

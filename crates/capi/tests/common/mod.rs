@@ -176,6 +176,7 @@ pub(crate) fn inputs() -> Inputs {
         join: Some(join("abcdef.0123456789abcdef")),
         talos: Some(TalosTrust {
             authority: AUTHORITY.to_owned(),
+            key: Hidden::new("the key"),
             token: Hidden::new("butler.00112233"),
         }),
     }

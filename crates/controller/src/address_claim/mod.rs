@@ -209,9 +209,7 @@ impl Controller {
         let name = source(names::SOURCE_NAME)?;
         let cluster = source(names::SOURCE_NAMESPACE)?;
         let cluster = self.feeds.clusters.get(Some(cluster), name)?;
-        let platform = self.feeds.configs.get(None, names::BUTLER_CONFIG);
-        let all = self.feeds.providers.store().state();
-        let provider = provider(&cluster, platform.as_deref(), all)?;
+        let provider = provider(&self.feeds, &cluster)?;
         let most = provider
             .spec
             .network

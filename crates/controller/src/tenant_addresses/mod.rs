@@ -164,9 +164,7 @@ impl<S: TenantServices> Controller<S> {
     }
 
     fn provider(&self, cluster: &ClusterSummary) -> Option<Arc<ProviderConfig>> {
-        let platform = self.feeds.configs.get(None, names::BUTLER_CONFIG);
-        let all = self.feeds.providers.store().state();
-        provider::provider(cluster, platform.as_deref(), all)
+        provider::provider(&self.feeds, cluster)
     }
 
     /// A tenant that does not answer neither grows nor shrinks, and its first claim is made all the same.

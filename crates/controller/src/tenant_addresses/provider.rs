@@ -1,41 +1,37 @@
-//! Which provider a cluster draws its addresses from. Pure.
+//! Which provider a cluster's machines and addresses come from. Pure.
 
 use std::sync::Arc;
 
 use butler_api::{
-    butler::{ButlerConfig, ProviderConfig, provider_config::ScopeType},
-    common::LocalRef,
+    butler::{ProviderConfig, butler_config::ButlerConfigSpec, provider_config::ScopeType},
+    common::{LocalRef, ObjectRef},
     names,
 };
-use kube::ResourceExt;
 
-use crate::slim::ClusterSummary;
+use crate::{Feeds, slim::ClusterSummary};
 
-/// The provider that a cluster names, or else the platform's, or else the one called `default`, or else the first by
-/// name; as long as its team may use it.
-pub(crate) fn provider(
-    cluster: &ClusterSummary,
-    platform: Option<&ButlerConfig>,
-    mut all: Vec<Arc<ProviderConfig>>,
-) -> Option<Arc<ProviderConfig>> {
-    all.sort_by_key(|config| (config.namespace(), config.name_any()));
-    let find = |namespace: &str, name: &str| {
-        all.iter().find(|config| {
-            config.namespace().as_deref() == Some(namespace) && config.name_any() == name
-        })
-    };
-    let platform = platform.and_then(|config| config.spec.default_provider_config_ref.as_ref());
-    let system = names::SYSTEM_NAMESPACE;
-    let found = match (&cluster.spec.provider_config_ref, platform) {
-        (Some(named), _) => find(named.namespace.as_deref().unwrap_or(system), &named.name),
-        (None, Some(platform)) => find(system, &platform.name),
-        (None, None) => find(system, "default").or_else(|| {
-            all.iter()
-                .find(|config| config.namespace().as_deref() == Some(system))
-        }),
-    };
-    let team = cluster.spec.team_ref.as_ref();
-    found.filter(|config| may_use(team, config)).cloned()
+/// The provider of clusters that name none, where the platform names none either.
+const DEFAULT: &str = "default";
+
+/// Namespace and name of the provider that a cluster names, or else the platform's, or else the one called `default`.
+pub(crate) fn chosen(asked: Option<&ObjectRef>, platform: &ButlerConfigSpec) -> (String, String) {
+    let default = platform.default_provider_config_ref.as_ref();
+    let name = asked.map(|asked| asked.name.as_str());
+    let name = name.or_else(|| default.map(|default| default.name.as_str()));
+    let namespace = asked.and_then(|asked| asked.namespace.as_deref());
+    (
+        namespace.unwrap_or(names::SYSTEM_NAMESPACE).to_owned(),
+        name.unwrap_or(DEFAULT).to_owned(),
+    )
+}
+
+/// The provider of a cluster, as long as its team may use it.
+pub(crate) fn provider(feeds: &Feeds, cluster: &ClusterSummary) -> Option<Arc<ProviderConfig>> {
+    let config = feeds.configs.get(None, names::BUTLER_CONFIG);
+    let platform = config.map_or_else(ButlerConfigSpec::default, |config| config.spec.clone());
+    let (namespace, name) = chosen(cluster.spec.provider_config_ref.as_ref(), &platform);
+    let found = feeds.providers.get(Some(&namespace), &name);
+    found.filter(|config| may_use(cluster.spec.team_ref.as_ref(), config))
 }
 
 /// Whether clusters of a team may use a provider.
@@ -53,56 +49,35 @@ mod tests {
 
     use super::*;
 
-    fn cluster(spec: &Value) -> ClusterSummary {
-        serde_json::from_value(json!({"metadata": {"name": "shop"}, "spec": spec})).unwrap()
-    }
-
-    fn config(namespace: &str, name: &str, scope: &Value) -> Arc<ProviderConfig> {
-        let object = json!({
-            "apiVersion": "butler.butlerlabs.dev/v1alpha1", "kind": "ProviderConfig",
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": {"provider": "local", "scope": scope},
-        });
-        Arc::new(serde_json::from_value(object).unwrap())
-    }
-
-    fn all() -> Vec<Arc<ProviderConfig>> {
-        let platform = || json!({"type": "platform"});
-        let ours = json!({"type": "team", "teamRef": {"name": "rockets"}});
-        vec![
-            config("rockets", "own", &ours),
-            config("butler-system", "zeta", &platform()),
-            config("butler-system", "alpha", &platform()),
-        ]
-    }
-
-    fn name(spec: &Value, platform: Option<&ButlerConfig>) -> Option<String> {
-        provider(&cluster(spec), platform, all()).map(|config| config.name_any())
-    }
-
     #[test]
-    fn the_one_that_is_named_comes_first_then_the_platforms_then_the_first_there_is() {
-        let platform: ButlerConfig = serde_json::from_value(json!({
-            "apiVersion": "butler.butlerlabs.dev/v1alpha1", "kind": "ButlerConfig",
-            "metadata": {"name": "butler"}, "spec": {"defaultProviderConfigRef": {"name": "zeta"}},
-        }))
-        .unwrap();
-        let named = || json!({"providerConfigRef": {"name": "alpha"}});
-        assert_eq!(name(&named(), Some(&platform)).as_deref(), Some("alpha"));
-        assert_eq!(name(&json!({}), Some(&platform)).as_deref(), Some("zeta"));
-        assert_eq!(name(&json!({}), None).as_deref(), Some("alpha"));
-        assert_eq!(
-            name(&json!({"providerConfigRef": {"name": "gone"}}), None),
-            None
-        );
+    fn the_one_that_is_named_comes_first_then_the_platforms_then_the_one_called_default() {
+        let platform = |spec: Value| serde_json::from_value::<ButlerConfigSpec>(spec).unwrap();
+        let own = platform(json!({"defaultProviderConfigRef": {"name": "zeta"}}));
+        let none = platform(json!({}));
+        let asked = |asked: Value| serde_json::from_value::<ObjectRef>(asked).unwrap();
+        let of = |asked: Option<ObjectRef>, platform| {
+            let (namespace, name) = chosen(asked.as_ref(), platform);
+            format!("{namespace}/{name}")
+        };
+        let named = asked(json!({"name": "alpha"}));
+        assert_eq!(of(Some(named), &own), "butler-system/alpha");
+        let elsewhere = asked(json!({"name": "own", "namespace": "rockets"}));
+        assert_eq!(of(Some(elsewhere), &own), "rockets/own");
+        assert_eq!(of(None, &own), "butler-system/zeta");
+        assert_eq!(of(None, &none), "butler-system/default");
     }
 
     #[test]
     fn a_provider_of_one_team_serves_no_other() {
-        let own = json!({"name": "own", "namespace": "rockets"});
-        let theirs = json!({"providerConfigRef": own, "teamRef": {"name": "boats"}});
-        assert_eq!(name(&theirs, None), None);
-        let ours = json!({"providerConfigRef": own, "teamRef": {"name": "rockets"}});
-        assert_eq!(name(&ours, None).as_deref(), Some("own"));
+        let of = |scope: Value| {
+            let spec = json!({"provider": "local", "scope": scope});
+            ProviderConfig::new("own", serde_json::from_value(spec).unwrap())
+        };
+        let team = |name: &str| LocalRef { name: name.into() };
+        let ours = of(json!({"type": "team", "teamRef": {"name": "rockets"}}));
+        assert!(may_use(Some(&team("rockets")), &ours));
+        assert!(!may_use(Some(&team("boats")), &ours));
+        assert!(!may_use(None, &ours));
+        assert!(may_use(None, &of(json!({"type": "platform"}))));
     }
 }

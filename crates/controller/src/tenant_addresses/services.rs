@@ -6,7 +6,10 @@
 use std::{future::Future, net::IpAddr};
 
 use butler_runtime::error::{ApiError, Category, Classify};
-use butler_steward::tenant::client::{ClientError, connect};
+use butler_steward::{
+    names::Part,
+    tenant::client::{ClientError, connect},
+};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Secret, Service};
 use kube::{
@@ -16,8 +19,8 @@ use kube::{
 
 use crate::{provider_config::tenant::Demand, slim::ClusterSummary};
 
-/// Keys of the kubeconfig Secret, the address inside the management cluster first.
-const KEYS: [&str; 2] = ["admin.svc", "admin.conf"];
+/// Keys of kubeconfig Secrets: Steward's, the address inside the management cluster first, and Cluster API's.
+const KEYS: [&str; 3] = ["admin.svc", "admin.conf", "value"];
 /// Annotations with which a Service asks `MetalLB` for addresses of its own choice.
 const CHOSEN: [&str; 2] = [
     "metallb.io/loadBalancerIPs",
@@ -108,9 +111,22 @@ pub(crate) async fn kubeconfig(
         .clone()
         .or_else(|| cluster.namespace());
     let namespace = namespace.unwrap_or_default();
-    let full = format!("{namespace}/{}", secret.name);
-    let secrets: Api<Secret> = Api::namespaced(management.clone(), &namespace);
-    let found = secrets.get_opt(&secret.name).await;
+    let steward = Part::AdminKubeconfig.name(&cluster.name_any());
+    match kubeconfig_in(management, &namespace, &steward).await? {
+        None => kubeconfig_in(management, &namespace, &secret.name).await,
+        found => Ok(found),
+    }
+}
+
+/// The kubeconfig that a Secret holds, and the Secret's full name.
+pub(crate) async fn kubeconfig_in(
+    management: &Client,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<(String, Vec<u8>)>, ApiError> {
+    let full = format!("{namespace}/{name}");
+    let secrets: Api<Secret> = Api::namespaced(management.clone(), namespace);
+    let found = secrets.get_opt(name).await;
     let found = found.map_err(ApiError::of("get", "Secret", &full))?;
     let mut data = found.and_then(|secret| secret.data).unwrap_or_default();
     let content = KEYS.iter().find_map(|key| data.remove(*key));

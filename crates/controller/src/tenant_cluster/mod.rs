@@ -7,6 +7,7 @@ mod access;
 mod carry_out;
 mod credentials;
 mod infrastructure;
+mod join;
 mod live;
 mod observe;
 mod on_demand;
@@ -237,6 +238,7 @@ impl Reconciler for Controller {
         observed.quota = quota;
         observed.inputs.access = sources.team.as_deref().map(access::of);
         observed.inputs.credentials = self.credentials.of(&sources.provider).await;
+        self.add_joining(spec, &place, &mut observed, now).await;
         let plan = plan(spec, &observed, now);
         if let Err(error) = carry_out(&place, &plan, &standing).await {
             // What passes by itself is not worth a word.

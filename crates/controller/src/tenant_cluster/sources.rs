@@ -10,10 +10,10 @@ use butler_capi::{Raw, TenantSpec, validate};
 use kube::ResourceExt as _;
 use serde_json::json;
 
-use crate::{Feeds, tenant_addresses::provider::may_use};
-
-/// The provider of clusters that name none, where the platform names none either.
-const DEFAULT_PROVIDER: &str = "default";
+use crate::{
+    Feeds,
+    tenant_addresses::provider::{chosen, may_use},
+};
 
 /// A cluster that can be made.
 pub(super) struct Sources {
@@ -95,15 +95,7 @@ fn provider(
 
 /// Namespace and name of the provider that a cluster's machines come from.
 pub(super) fn provider_of(raw: &TenantCluster, platform: &ButlerConfigSpec) -> (String, String) {
-    let asked = raw.spec.provider_config_ref.as_ref();
-    let default = platform.default_provider_config_ref.as_ref();
-    let name = asked.map(|asked| asked.name.as_str());
-    let name = name.or_else(|| default.map(|default| default.name.as_str()));
-    let namespace = asked.and_then(|asked| asked.namespace.as_deref());
-    (
-        namespace.unwrap_or(names::SYSTEM_NAMESPACE).to_owned(),
-        name.unwrap_or(DEFAULT_PROVIDER).to_owned(),
-    )
+    chosen(raw.spec.provider_config_ref.as_ref(), platform)
 }
 
 /// Stands in for a provider that is gone.

@@ -12,6 +12,7 @@ mod access;
 mod driver;
 mod ending;
 mod faults;
+mod join;
 mod quota;
 mod sources;
 #[path = "../stage/mod.rs"]

@@ -1,0 +1,129 @@
+//! Machines that no bootstrap provider tells how to join: Butler tells them, with tokens that the tenant knows.
+
+use std::collections::BTreeMap;
+
+use butler_testkit::{Options, PATIENCE, Server, wait_for};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{
+    Api, ResourceExt as _,
+    api::{ListParams, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    DEMO, PROVIDER, clusters,
+    driver::{Driver, object},
+    stage,
+};
+
+fn text(secret: &Secret, key: &str) -> String {
+    let data = secret.data.clone().unwrap_or_default();
+    let held = data.get(key).cloned().unwrap_or_default();
+    String::from_utf8(held.0).unwrap()
+}
+
+/// What Steward would have written: the same server stands in for the tenant's.
+async fn play_steward(server: &Server, home: &str) {
+    let trusted = server.config().root_cert.unwrap();
+    let authority = butler_pki::Certificate::from_der(&trusted[0]).unwrap();
+    let kubeconfig = std::fs::read_to_string(server.kubeconfig()).unwrap();
+    let held: [(&str, Value); 2] = [
+        ("demo-ca", json!({"tls.crt": authority.to_pem()})),
+        ("demo-admin-kubeconfig", json!({"admin.conf": kubeconfig})),
+    ];
+    for (name, data) in held {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "stringData": data,
+            "metadata": {"name": name, "namespace": home},
+        });
+        server.apply_yaml(&secret.to_string()).await;
+    }
+}
+
+async fn tokens(server: &Server) -> BTreeMap<String, Secret> {
+    let secrets: Api<Secret> = Api::namespaced(server.client(), "kube-system");
+    let listed = secrets.list(&ListParams::default()).await.unwrap().items;
+    let is_token =
+        |secret: &Secret| secret.type_.as_deref() == Some("bootstrap.kubernetes.io/token");
+    let tokens = listed.into_iter().filter(is_token);
+    tokens.map(|secret| (secret.name_any(), secret)).collect()
+}
+
+async fn told(server: &Server, home: &str) -> Secret {
+    let pool = object(server, home, "MachineDeployment", "demo-workers").await;
+    let pool = pool.unwrap();
+    let name = &pool["spec"]["template"]["spec"]["bootstrap"]["dataSecretName"];
+    let secrets: Api<Secret> = Api::namespaced(server.client(), home);
+    secrets.get(name.as_str().unwrap()).await.unwrap()
+}
+
+#[tokio::test]
+async fn machines_are_told_a_token_that_the_tenant_knows_and_it_is_renewed_in_place() {
+    let server = stage::server(Options::default().with_controller_manager()).await;
+    server.apply_yaml(PROVIDER).await;
+    let _controllers = stage::run(server.client_for(&stage::controller_user()));
+    let _driver = Driver::start(&server.client());
+    server
+        .apply_yaml(&DEMO.replace("NAMESPACE", "team-j"))
+        .await;
+    let clusters = clusters(&server, "team-j");
+    let os = json!({"spec": {"workers": {"machineTemplate": {"os": {"type": "talos"}}}}});
+    let (parameters, change) = (PatchParams::default(), Patch::Merge(&os));
+    clusters.patch("demo", &parameters, &change).await.unwrap();
+    let has_home = |demo: &butler_api::butler::TenantCluster| {
+        let status = demo.status.as_ref();
+        status.is_some_and(|status| status.tenant_namespace.is_some())
+    };
+    let demo = wait_for(&clusters, "demo", "its namespace", PATIENCE, has_home).await;
+    let home = demo.status.unwrap().tenant_namespace.unwrap();
+    play_steward(&server, &home).await;
+    // Steward would have written these before it said that it serves: look now, not in half a minute.
+    let touch = json!({"metadata": {"annotations": {"example.com/look": "now"}}});
+    let (parameters, change) = (PatchParams::default(), Patch::Merge(&touch));
+    clusters.patch("demo", &parameters, &change).await.unwrap();
+
+    let secrets: Api<Secret> = Api::namespaced(server.client(), &home);
+    let kept = wait_for(&secrets, "demo-join", "a token", PATIENCE, |_| true).await;
+    let token = text(&kept, "token");
+    let (id, secret) = token.split_once('.').unwrap();
+    let known = tokens(&server).await;
+    let known = &known[&format!("bootstrap-token-{id}")];
+    assert_eq!(text(known, "token-secret"), secret);
+    wait_for(&clusters, "demo", "two workers", PATIENCE, |demo| {
+        let status = demo.status.as_ref();
+        status.is_some_and(|status| status.worker_nodes_ready == Some(2))
+    })
+    .await;
+    let before = told(&server, &home).await;
+    assert!(text(&before, "value").contains(&token));
+    let trust = secrets.get("demo-trustd-creds").await.unwrap();
+    assert!(text(&before, "value").contains(&text(&trust, "token")));
+    assert!(!text(&before, "value").contains("PRIVATE"));
+
+    // Most of its life is over.
+    let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    let change = json!({"stringData": {"expires": soon.to_string()}});
+    let (parameters, change) = (PatchParams::default(), Patch::Merge(&change));
+    secrets
+        .patch("demo-join", &parameters, &change)
+        .await
+        .unwrap();
+    let renewed = wait_for(&secrets, "demo-join", "another token", PATIENCE, |kept| {
+        text(kept, "token") != token
+    })
+    .await;
+    let fresh = text(&renewed, "token");
+    wait_for(
+        &secrets,
+        &before.name_any(),
+        "the new token",
+        PATIENCE,
+        |told| text(told, "value").contains(&fresh),
+    )
+    .await;
+    assert_eq!(told(&server, &home).await.name_any(), before.name_any());
+    // A machine that joins right now is not disturbed.
+    assert_eq!(tokens(&server).await.len(), 2);
+    let trusted = secrets.get("demo-trustd-creds").await.unwrap();
+    assert_eq!(trusted.data, trust.data);
+}
