@@ -214,7 +214,9 @@ fn joining(draft: &mut Draft<'_>) {
     } else if observed.control_plane.as_ref().is_some_and(serves) {
         draft.wake.extend(draft.now.checked_add(ASK_AGAIN));
     }
-    if let Some(trust) = &inputs.talos {
+    if let Some(trust) = &inputs.talos
+        && node::needs_trust(spec)
+    {
         let kept = node::trust_kept(&spec.identity, trust);
         draft.objects.push(Object::Secret(Box::new(kept)));
     }

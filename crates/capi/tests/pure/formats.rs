@@ -25,7 +25,10 @@ fn data(os: &str, version: &str) -> (String, String) {
     world.inputs.join = Some(join(TOKEN));
     let plan = plan(&spec("harvester", &wanted), &world, now());
     let secret = plan.objects.iter().find_map(|object| match object {
-        Object::Secret(secret) => Some(secret.data.clone().unwrap()),
+        Object::Secret(secret) => {
+            let data = secret.data.clone().unwrap();
+            data.contains_key("format").then_some(data)
+        }
         _ => None,
     });
     let secret = secret.unwrap_or_else(|| panic!("{os}: {plan}"));

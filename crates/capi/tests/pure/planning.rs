@@ -247,8 +247,13 @@ fn a_new_token_renews_the_secret_in_place_and_new_content_is_a_new_secret() {
     let mut world = running(&flatcar(&json!({})), now());
     world.inputs.join = Some(join("zzzzzz.zzzzzzzzzzzzzzzz"));
     let renewed = plan(&flatcar(&json!({})), &world, now());
-    assert_eq!(renewed.changes.change.len(), 1, "{renewed}");
-    assert_eq!(renewed.changes.change[0].kind, "Secret");
+    let changed = renewed.changes.change.iter();
+    let changed: Vec<_> = changed
+        .map(|id| (id.kind.as_str(), id.name.as_str()))
+        .collect();
+    assert_eq!(changed.len(), 2, "{renewed}");
+    assert_eq!(changed[0], ("Secret", "my-cluster-join"));
+    assert_eq!(changed[1].0, "Secret");
     assert!(renewed.rolls.is_empty() && renewed.changes.create.is_empty());
     let changed = plan(&flatcar(&json!({"max-pods": "50"})), &world, now());
     assert_eq!(changed.rolls[0].because, ["bootstrap"]);
@@ -346,9 +351,34 @@ fn a_pool_that_waits_for_another_operating_system_keeps_what_it_has() {
     };
     let world = running(&os("rocky"), now());
     let plan = plan(&os("flatcar"), &world, now());
-    assert!(plan.changes.is_empty(), "{plan}");
+    let made: Vec<_> = plan
+        .changes
+        .create
+        .iter()
+        .map(|id| id.name.as_str())
+        .collect();
+    assert_eq!(made, ["my-cluster-join"], "{plan}");
+    assert!(plan.changes.change.is_empty() && plan.changes.delete.is_empty());
     assert!(
         plan.waits[0].contains("the maintenance window opens at 2028-02-29"),
         "{plan}"
     );
+}
+
+#[test]
+fn a_token_is_looked_after_in_time_and_a_silent_tenant_is_asked_again() {
+    let os = json!({"type": "flatcar", "imageRef": "default/flatcar"});
+    let spec = spec(
+        "harvester",
+        &json!({"workers": {"machineTemplate": {"os": os}}}),
+    );
+    let mut world = running(&spec, now());
+    let soon = now() + jiff::SignedDuration::from_secs(30);
+    let expires = world.inputs.join.as_ref().unwrap().token.expires;
+    let due = expires - jiff::SignedDuration::from_hours(4);
+    assert_eq!(plan(&spec, &world, now()).wake, Some(due.max(soon)));
+    world.inputs.join = None;
+    let silent = plan(&spec, &world, now());
+    assert_eq!(silent.wake, Some(soon));
+    assert!(silent.changes.delete.is_empty(), "{silent}");
 }
