@@ -11,10 +11,30 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    DEMO, PROVIDER, clusters,
+    DEMO, clusters,
     driver::{Driver, object},
+    sources::{NUTANIX, set_password},
     stage,
 };
+
+/// A kind of the provider, as loose as can be.
+async fn install(server: &Server, kind: &str) {
+    let singular = kind.to_lowercase();
+    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{singular}s.infrastructure.cluster.x-k8s.io")},
+        "spec": {
+            "group": "infrastructure.cluster.x-k8s.io", "scope": "Namespaced",
+            "names": {"kind": kind, "plural": format!("{singular}s"), "singular": singular},
+            "versions": [{
+                "name": "v1beta1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": anything},
+            }],
+        },
+    });
+    server.apply_yaml(&crd.to_string()).await;
+}
 
 fn text(secret: &Secret, key: &str) -> String {
     let data = secret.data.clone().unwrap_or_default();
@@ -60,7 +80,11 @@ async fn told(server: &Server, home: &str) -> Secret {
 #[tokio::test]
 async fn machines_are_told_a_token_that_the_tenant_knows_and_it_is_renewed_in_place() {
     let server = stage::server(Options::default().with_controller_manager()).await;
-    server.apply_yaml(PROVIDER).await;
+    server.apply_yaml(NUTANIX).await;
+    set_password(&server, "secret").await;
+    for kind in ["NutanixCluster", "NutanixMachineTemplate"] {
+        install(&server, kind).await;
+    }
     let _controllers = stage::run(server.client_for(&stage::controller_user()));
     let _driver = Driver::start(&server.client());
     server

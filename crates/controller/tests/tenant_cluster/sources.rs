@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::{DEMO, PROVIDER, clusters, driver::Driver, stage};
 
 /// A provider whose kinds nobody installed: what it needs beside them can be seen all the same.
-const NUTANIX: &str = "
+pub(crate) const NUTANIX: &str = "
 apiVersion: v1
 kind: Namespace
 metadata: {name: butler-system}
@@ -43,7 +43,7 @@ async fn message(clusters: &Api<TenantCluster>, reason: &str) -> String {
     ready.unwrap().message
 }
 
-async fn set_password(server: &Server, password: &str) {
+pub(crate) async fn set_password(server: &Server, password: &str) {
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": "prism", "namespace": "butler-system"},
