@@ -69,6 +69,7 @@ fn is_repaired(cluster: &Cluster) {
     let names = ["get", "nodes", "-o", "jsonpath={.items[*].metadata.name}"];
     let nodes = cluster.kubectl(&names);
     let dead = nodes.split(' ').next().unwrap().to_owned();
+    println!("\n$ butleradm machine kill {dead}");
     let begun = Instant::now();
     good(&["machine", "kill", &dead]);
     let ready = "jsonpath={range .items[*]}{.metadata.name}={.status.conditions[?(@.type==\"Ready\")].status} {end}";
