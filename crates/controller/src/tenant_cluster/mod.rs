@@ -7,6 +7,7 @@ mod access;
 mod carry_out;
 mod credentials;
 mod infrastructure;
+pub mod limited;
 mod live;
 mod observe;
 mod on_demand;
