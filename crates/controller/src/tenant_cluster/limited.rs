@@ -68,24 +68,36 @@ pub async fn look(
             }
         })
         .collect();
-    let home = spec.identity.tenant_namespace();
-    let homes: Api<Namespace> = Api::all(client.clone());
-    let found = homes.get_opt(&home).await;
-    let home = found.map_err(ApiError::of("get", "Namespace", &home))?;
     let before = all.items.iter().find(|it| it.uid().as_ref() == Some(uid));
-    let before = before.and_then(|before| Sizes::asked(&before.spec));
+    let held = match before.and_then(|before| Sizes::asked(&before.spec)) {
+        None => None,
+        Some(before) => held(client, spec, &before).await?,
+    };
     let own = claim(raw, named(raw), Some(Sizes::of(&spec.pools)));
     claims.push(Claim {
         uid: uid.clone(),
         // One that is not made yet is the youngest.
         created: own.created.or(Some(now)),
         infrastructure: Some(provider.spec.provider),
-        held: home.and_then(|home| granted_by(&home, uid, before.as_ref())),
+        held,
         ..own
     });
     limited.quota = decide(&limits, &claims, uid);
     limited.usage = usage(&limits, &claims, uid);
     Ok(limited)
+}
+
+/// What a cluster that was made has been granted. Where its namespace may not be read, that is what it asks for now.
+async fn held(client: &Client, spec: &TenantSpec, asks: &Sizes) -> Result<Option<Sizes>, ApiError> {
+    let (name, uid) = (spec.identity.tenant_namespace(), &spec.identity.uid);
+    let homes: Api<Namespace> = Api::all(client.clone());
+    match homes.get_opt(&name).await {
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(Some(asks.clone())),
+        found => {
+            let home = found.map_err(ApiError::of("get", "Namespace", &name))?;
+            Ok(home.and_then(|home| granted_by(&home, uid, Some(asks))))
+        }
+    }
 }
 
 fn claim(raw: &TenantCluster, provider: String, asks: Option<Sizes>) -> Claim {
