@@ -280,7 +280,7 @@ fn a_cluster_falls_asleep_workers_first_and_wakes_control_plane_first() {
         numbers.collect::<Vec<_>>()
     };
     let patience = |plan: &Plan| {
-        let values = plan.objects.iter().map(|object| object.to_value());
+        let values = plan.objects.iter().map(butler_capi::Object::to_value);
         let pools = values.filter(|value| value["kind"] == "MachineDeployment");
         let drain = "/spec/template/spec/deletion/nodeDrainTimeoutSeconds";
         let seconds = pools.map(|pool| pool.pointer(drain).unwrap().as_i64().unwrap());
