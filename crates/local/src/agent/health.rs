@@ -17,6 +17,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 
+use super::world::SeenService;
+
+/// Where kube-proxy, and whatever replaces it, says whether its node serves.
+const HEALTH: u16 = 10256;
 /// Between two questions.
 const PERIOD: Duration = Duration::from_secs(1);
 /// A node is a millisecond away; a busy host is slower.
@@ -34,6 +38,25 @@ pub struct Check {
     /// Where a connection must have come through once: kube-proxy calls itself healthy while it starts, before its
     /// rules are there.
     pub through: Option<u16>,
+}
+
+impl Check {
+    /// How to find out whether a machine serves this Service.
+    pub(super) fn of(service: &SeenService, machine: Ipv4Addr) -> Self {
+        match service.health_port {
+            // There only when the rules are.
+            Some(health) => Self {
+                machine,
+                health,
+                through: None,
+            },
+            None => Self {
+                machine,
+                health: HEALTH,
+                through: service.node_port,
+            },
+        }
+    }
 }
 
 /// What a node says about itself.

@@ -21,9 +21,6 @@ use crate::{
     settings::{MANAGEMENT, Settings},
 };
 
-/// Where kube-proxy, and whatever replaces it, says whether its node serves.
-const HEALTH: u16 = 10256;
-
 /// A node as its cluster tells about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenNode {
@@ -51,24 +48,6 @@ pub struct SeenService {
     /// A port of every node that leads to its pods.
     #[serde(default)]
     pub node_port: Option<u16>,
-}
-
-impl SeenService {
-    fn check(&self, machine: Ipv4Addr) -> Check {
-        match self.health_port {
-            // There only when the rules are.
-            Some(health) => Check {
-                machine,
-                health,
-                through: None,
-            },
-            None => Check {
-                machine,
-                health: HEALTH,
-                through: self.node_port,
-            },
-        }
-    }
 }
 
 /// What was last seen of a cluster. It is kept while the cluster does not answer.
@@ -154,7 +133,7 @@ pub fn checks(
         let nodes = nodes.filter(move |node| node.ready && own.contains(&node.address));
         nodes.flat_map(move |node| {
             let balanced = balanced(id, view, given);
-            balanced.map(|(_, service)| service.check(node.address))
+            balanced.map(|(_, service)| Check::of(service, node.address))
         })
     })
     .collect()
@@ -190,7 +169,9 @@ fn see(
     cluster.balancers = balanced(id, Some(view), given)
         .map(|(address, service)| Balancer {
             address,
-            machines: serving(&view.nodes, |node| passed.contains(&service.check(node))),
+            machines: serving(&view.nodes, |node| {
+                passed.contains(&Check::of(service, node))
+            }),
         })
         .collect();
 }
