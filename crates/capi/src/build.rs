@@ -306,7 +306,12 @@ pub(crate) fn machine_deployment(spec: &TenantSpec, pool: &Pool, order: &PoolOrd
         Bootstrap::ConfigRef(Reference::new(BOOTSTRAP, &bootstrap.kind, &bootstrap.name))
     };
     let template = &order.target.machine_template;
-    let drain = i32::try_from(pool.drain_seconds).unwrap_or(i32::MAX);
+    let drain = if order.asleep {
+        pool.drain_seconds.min(ASLEEP_DRAIN_SECONDS)
+    } else {
+        pool.drain_seconds
+    };
+    let drain = i32::try_from(drain).unwrap_or(i32::MAX);
     Object::MachineDeployment(Box::new(MachineDeployment::new(
         metadata,
         MachineDeploymentSpec {
@@ -348,6 +353,10 @@ pub(crate) fn machine_deployment(spec: &TenantSpec, pool: &Pool, order: &PoolOrd
         },
     )))
 }
+
+/// How long pods of a cluster that falls asleep have to end. None of them finds another node, so that whoever wants some
+/// to stay available would keep the cluster awake until its patience ends.
+const ASLEEP_DRAIN_SECONDS: u32 = 30;
 
 /// How long a Node may outlive its machine.
 const NODE_DELETION_SECONDS: i32 = 60;

@@ -96,7 +96,7 @@ fn controller() -> Vec<PolicyRule> {
         rule(&[""], &["secrets"], &["get"]),
         // Addresses that the platform itself uses.
         rule(&[""], &["services", "nodes"], &READ),
-        rule(&[CLUSTER_API], &["machines"], &READ),
+        rule(&[CLUSTER_API], &["machines", "machinesets"], &READ),
         // What tenant clusters are made of.
         rule(
             &[CLUSTER_API],

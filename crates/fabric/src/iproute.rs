@@ -110,11 +110,15 @@ fn rule(rule: &Rule) -> String {
         priority,
         link,
         from,
+        mark,
         table,
     } = rule;
     let mut words = format!("pref {priority}");
     if let Some(from) = from {
         let _ = write!(words, " from {from}");
+    }
+    if let Some(mark) = mark {
+        let _ = write!(words, " fwmark {mark:#x}");
     }
     if let Some(link) = link {
         let _ = write!(words, " iif {link}");
@@ -172,6 +176,7 @@ struct ShownRule {
     src: String,
     srclen: Option<u8>,
     iif: Option<String>,
+    fwmark: Option<String>,
     table: String,
 }
 
@@ -293,10 +298,15 @@ fn shown_rule(space: &Space, shown: ShownRule) -> Option<Rule> {
             Some(Ipv4Net::new(address, shown.srclen.unwrap_or(32)).ok()?)
         }
     };
+    let mark = match shown.fwmark {
+        None => None,
+        Some(text) => Some(u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()?),
+    };
     Some(Rule {
         priority: shown.priority,
         link: shown.iif,
         from,
+        mark,
         table: number(&shown.table)?,
     })
 }

@@ -16,6 +16,8 @@ use crate::{
 
 /// Answers of load balancers go before the rules of clusters.
 const BALANCERS: u32 = 90;
+/// So do open connections to load balancers.
+const OPEN_CONNECTIONS: u32 = 95;
 /// What comes from a cluster looks into its table.
 const CLUSTERS: u32 = 100;
 /// Worse than any route somebody else made, better than the default route.
@@ -40,6 +42,12 @@ pub fn plan(records: &Admitted) -> State {
 /// The router's end of a machine's veth: addresses are unlike each other and short.
 pub fn port_of(machine: Ipv4Addr) -> String {
     format!("m-{:08x}", machine.to_bits())
+}
+
+/// What marks open connections to a machine, and the table of its own that they follow: its address, and far above the
+/// numbers of clusters.
+pub(crate) fn mark_of(machine: Ipv4Addr) -> u32 {
+    machine.to_bits()
 }
 
 /// The bridge of a cluster.
@@ -91,6 +99,7 @@ fn router(records: &Admitted) -> Content {
         priority: BALANCERS,
         link: None,
         from: Some(layout.balancers()),
+        mark: None,
         table: MAIN,
     });
     for (name, value) in [
@@ -107,7 +116,9 @@ fn router(records: &Admitted) -> Content {
         content.settings.insert(name.to_owned(), value.to_owned());
     }
     let management = records.clusters.iter().find(|it| is_management(it));
-    content.filter = Some(filter::router(layout, management));
+    let machines = records.clusters.iter().flat_map(|it| &it.machines);
+    let machines = machines.map(|machine| machine.address);
+    content.filter = Some(filter::router(layout, management, machines));
     for cluster in &records.clusters {
         add_cluster(&mut content, layout, cluster, management);
     }
@@ -150,6 +161,17 @@ fn add_cluster(
         for table in [MAIN, table] {
             content.route(table, machine.address.into(), 0, on(&bridge));
         }
+        // Connections that are open stay with it, also when new ones go elsewhere.
+        let mark = mark_of(machine.address);
+        let only = over([machine.address], &bridge);
+        content.route(mark, layout.balancers(), 0, only);
+        content.rules.insert(Rule {
+            priority: OPEN_CONNECTIONS,
+            link: None,
+            from: None,
+            mark: Some(mark),
+            table: mark,
+        });
     }
     if is_management(cluster) && !cluster.machines.is_empty() {
         // For the host: machines and pods translate addresses of Services themselves.
@@ -256,6 +278,7 @@ fn rule(link: &str, from: Option<Ipv4Net>, table: u32) -> Rule {
         priority: CLUSTERS,
         link: Some(link.to_owned()),
         from,
+        mark: None,
         table,
     }
 }

@@ -142,6 +142,8 @@ pub struct Rule {
     pub link: Option<String>,
     /// Only packets from here.
     pub from: Option<Ipv4Net>,
+    /// Only packets that a filter has marked so.
+    pub mark: Option<u32>,
     /// The table.
     pub table: u32,
 }

@@ -13,7 +13,7 @@ use std::{collections::BTreeSet, net::Ipv4Addr};
 use butler_fabric::{
     Balancer, Cluster, Endpoint, Fabric, Keeper, Layout, Machine, Node, Records, Space, Table, plan,
 };
-use world::{World, in_world, listen_on_the_default_route, try_to_send, until};
+use world::{World, in_world, listen_on_the_default_route, say, try_to_send, until};
 
 fn ip(text: &str) -> Ipv4Addr {
     text.parse().unwrap()
@@ -158,6 +158,56 @@ fn a_load_balancer_leads_to_its_machines_from_everywhere_and_follows_the_records
         records.clusters[2].balancers.clear();
         fabric.apply(&plan(&records.admit())).unwrap();
         world.refused(&Space::Host, "10.40.0.1", "10.40.0.131");
+    });
+}
+
+#[test]
+fn an_open_connection_stays_with_its_machine_while_new_ones_go_elsewhere() {
+    in_world(|world| {
+        let mut records = records();
+        let fabric = up(&world, records.clone());
+        for (machine, letter) in [("b1", b'1'), ("b2", b'2')] {
+            carry(&world, machine, "10.40.0.131");
+            world.converse(&of(machine), letter);
+        }
+        let open = |from: &Space| {
+            let mut stream = world.open(from, "10.40.0.131");
+            let letter = say(&mut stream).unwrap();
+            (stream, letter)
+        };
+        let mut streams: Vec<_> = (0..20)
+            .flat_map(|_| [Space::Host, of("a1"), of("mgmt")])
+            .map(|from| open(&from))
+            .collect();
+        let letters: BTreeSet<_> = streams.iter().map(|(_, letter)| *letter).collect();
+        assert_eq!(letters, BTreeSet::from(['1', '2']));
+
+        let (first, second) = (ip("10.40.0.31"), ip("10.40.0.32"));
+        for machines in [vec![second], vec![first], vec![first, second]] {
+            let set: BTreeSet<_> = machines.into_iter().collect();
+            records.clusters[2].balancers[0].machines = set.clone();
+            fabric.apply(&plan(&records.clone().admit())).unwrap();
+            for (stream, letter) in &mut streams {
+                assert_eq!(say(stream).unwrap(), *letter, "with {set:?}");
+            }
+            let new: BTreeSet<_> = (0..20).map(|_| open(&Space::Host).1).collect();
+            assert_eq!(new.len(), set.len(), "{new:?} of {set:?}");
+        }
+
+        // Whoever loses its machine is told by another one that it knows nothing of the connection.
+        records.clusters[2].machines.remove(0);
+        records.clusters[2].nodes.remove(0);
+        records.clusters[2].balancers[0].machines = BTreeSet::from([second]);
+        fabric.apply(&plan(&records.admit())).unwrap();
+        for (stream, letter) in &mut streams {
+            match letter {
+                '2' => assert_eq!(say(stream).unwrap(), '2'),
+                _ => assert_eq!(
+                    say(stream).unwrap_err().kind(),
+                    std::io::ErrorKind::ConnectionReset
+                ),
+            }
+        }
     });
 }
 

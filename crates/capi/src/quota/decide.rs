@@ -113,18 +113,22 @@ fn word(provider: InfrastructureProvider) -> String {
     format!("{provider:?}").to_lowercase()
 }
 
+/// What all claims together have.
 #[derive(Default)]
-struct Used {
-    clusters: u32,
-    total: Total,
-    environments: BTreeMap<String, u32>,
-    members: BTreeMap<(String, String), u32>,
-    providers: BTreeMap<String, (u32, u32)>,
+pub(super) struct Used {
+    pub(super) clusters: u32,
+    pub(super) total: Total,
+    /// Clusters.
+    pub(super) environments: BTreeMap<String, u32>,
+    /// Clusters, by environment and owner.
+    pub(super) members: BTreeMap<(String, String), u32>,
+    /// Clusters and workers.
+    pub(super) providers: BTreeMap<String, (u32, u32)>,
 }
 
 impl Used {
     /// Gives a cluster what it has from now on, in place of what it had before.
-    fn change(&mut self, claim: &Claim, before: Option<&Total>, after: &Total) {
+    pub(super) fn change(&mut self, claim: &Claim, before: Option<&Total>, after: &Total) {
         let provider = self.providers.entry(claim.provider.clone()).or_default();
         let had = before.map_or(0, |before| before.nodes);
         provider.1 = provider.1.saturating_sub(had).saturating_add(after.nodes);
@@ -317,7 +321,7 @@ fn swap(sum: &Total, before: Option<&Total>, after: &Total) -> Total {
 }
 
 /// Whoever owns a cluster, however the address is written.
-fn member(claim: &Claim) -> Option<String> {
+pub(super) fn member(claim: &Claim) -> Option<String> {
     claim.owner.as_ref().map(|owner| owner.to_lowercase())
 }
 

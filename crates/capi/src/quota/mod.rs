@@ -8,10 +8,12 @@ mod decide;
 mod hold;
 mod limits;
 mod sizes;
+mod usage;
 
 pub use decide::{Claim, decide};
 pub use limits::{EnvironmentLimits, Limits, ProviderLimits, TeamLimits};
 pub use sizes::{PoolSize, Sizes};
+pub use usage::{Usage, usage};
 
 pub(crate) use hold::held;
 

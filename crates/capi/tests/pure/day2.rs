@@ -279,9 +279,18 @@ fn a_cluster_falls_asleep_workers_first_and_wakes_control_plane_first() {
         });
         numbers.collect::<Vec<_>>()
     };
+    let patience = |plan: &Plan| {
+        let values = plan.objects.iter().map(butler_capi::Object::to_value);
+        let pools = values.filter(|value| value["kind"] == "MachineDeployment");
+        let drain = "/spec/template/spec/deletion/nodeDrainTimeoutSeconds";
+        let seconds = pools.map(|pool| pool.pointer(drain).unwrap().as_i64().unwrap());
+        seconds.collect::<Vec<_>>()
+    };
     let mut world = running(&sleeping(false), now());
+    assert_eq!(patience(&plan(&sleeping(false), &world, now())), [1800; 2]);
     let first = plan(&sleeping(true), &world, now());
     assert_eq!(replicas(&first), [1, 0, 0], "workers go first");
+    assert_eq!(patience(&first), [30; 2], "no other node would take pods");
     assert_eq!(first.phase, Phase::Updating);
     apply(&mut world, &first, now());
     settle(&mut world);

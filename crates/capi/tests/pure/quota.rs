@@ -4,7 +4,7 @@ use butler_api::butler::{butler_config::ButlerConfigSpec, provider_config::Provi
 use butler_capi::{
     Observed, Plan, plan,
     plan::Truth,
-    quota::{Claim, Limits, Quota, Sizes, decide},
+    quota::{Claim, Limits, Quota, Sizes, decide, usage},
 };
 use serde_json::{Value, json};
 
@@ -379,4 +379,25 @@ fn what_a_raw_spec_asks_for_is_what_its_checked_spec_asks_for() {
         let asked = Sizes::asked(&cluster(&raw).spec);
         assert_eq!(asked, Some(Sizes::of(&spec("local", &raw).pools)), "{raw}");
     }
+}
+
+#[test]
+fn a_plan_can_show_what_of_every_limit_would_be_used() {
+    let limits = limits(&json!({"maxClusters": 3, "maxTotalNodes": 10, "maxMemory": "100Gi"}));
+    // One that stands, one that waits and has nothing, and the one that is asked about.
+    let claims = [
+        claim("old", 0, Some(2), 2),
+        claim("waits", 1, None, 9),
+        claim("own", 2, Some(1), 3),
+    ];
+    let usage = usage(&limits, &claims, "own");
+    let usage: Vec<String> = usage.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        usage,
+        [
+            "2 of 3 clusters of the team",
+            "5 of 10 workers of the team",
+            "40Gi of 100Gi memory of the team",
+        ]
+    );
 }

@@ -1,9 +1,9 @@
 //! What every command does when all is well.
 
-use std::{os::unix::fs::PermissionsExt as _, time::Duration};
+use std::{os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 
 use butler_api::butler::TenantCluster;
-use butler_testkit::{wait_for, wait_until_gone};
+use butler_testkit::{Server, wait_for, wait_until_gone};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -325,6 +325,34 @@ async fn a_kubeconfig_works_in_a_pipe_to_kubectl_and_in_a_file_of_its_owner() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), kubeconfig);
     let mode = std::fs::metadata(&file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+
+    // Beside what is there, which is the way to the management cluster.
+    let own = folder.path().join("config");
+    std::fs::copy(server.kubeconfig(), &own).unwrap();
+    let before = own_context(server, &own).await;
+    let merging = desk.command_with(&own, &["kubeconfig", "my-cluster", "--merge"]);
+    let said = run(merging).await.good();
+    let context = format!("{}/my-cluster", desk.namespace.name());
+    assert!(said.contains(&context), "{said}");
+    assert_eq!(own_context(server, &own).await, before, "nobody is moved");
+    let own = own.to_str().unwrap();
+    let words = [
+        "--kubeconfig",
+        own,
+        "--context",
+        &context,
+        "get",
+        "namespaces",
+    ];
+    let answer = server.try_kubectl(&words, "").await;
+    assert!(answer.status.success(), "{answer:?}");
+}
+
+async fn own_context(server: &Server, file: &Path) -> String {
+    let file = file.to_str().unwrap();
+    let words = ["--kubeconfig", file, "config", "current-context"];
+    let answer = server.try_kubectl(&words, "").await;
+    String::from_utf8(answer.stdout).unwrap()
 }
 
 #[tokio::test]

@@ -5,11 +5,11 @@ use butler_api::butler::TenantCluster;
 use butler_testkit::{Options, Server};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     driver::Driver,
-    program::{Ran, bare, run},
+    program::{Desk, Ran, bare, run},
     stage,
 };
 
@@ -166,4 +166,35 @@ spec:
         faults.contains("cannot be carried out") && faults.contains("vsphere"),
         "{faults}"
     );
+}
+
+#[tokio::test]
+async fn a_plan_shows_what_of_each_limit_would_be_used_and_what_they_refuse() {
+    let desk = Desk::with(json!({})).await;
+    let namespace = desk.namespace.name();
+    desk.report(json!({"tenantNamespace": "my-cluster-0"}))
+        .await;
+    let kind = |kind: &str, name: &str, spec: Value| json!({"apiVersion": "butler.butlerlabs.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec});
+    let limits = json!({"resourceLimits": {"maxClusters": 2, "maxTotalNodes": 4}});
+    let team = kind("Team", namespace, limits).to_string();
+    desk.namespace.apply_yaml(&team).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("second.yaml");
+    let plan = |workers: u32| {
+        let wish = json!({"kubernetesVersion": "v1.35.4", "workers": {"replicas": workers}});
+        let second = kind("TenantCluster", "second", wish);
+        let provider = kind("ProviderConfig", "local", json!({"provider": "local"}));
+        std::fs::write(&file, format!("{second}\n---\n{provider}\n")).unwrap();
+        run(desk.command(&["plan", "-f", file.to_str().unwrap()]))
+    };
+    let fits = plan(1).await.good();
+    assert!(fits.contains("+ Namespace second"), "{fits}");
+    assert!(
+        fits.contains("Limit: 2 of 2 clusters of the team"),
+        "{fits}"
+    );
+    assert!(fits.contains("Limit: 4 of 4 workers of the team"), "{fits}");
+    let large = plan(2).await.good();
+    assert!(large.contains("would have 5 of 4 workers"), "{large}");
+    assert!(!large.contains("+ Namespace"), "{large}");
 }

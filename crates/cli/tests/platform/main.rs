@@ -105,9 +105,8 @@ fn a_platform_comes_up_with_tenants_serves_heals_and_leaves_nothing() {
     println!("up {first:?}, second up {second:?}, down {down:?}");
 }
 
-/// Not part of `make e2e` yet: a node that joins is sent requests a second or two before its kube-proxy can serve them.
 #[test]
-#[ignore = "takes the whole machine: cargo test -p butler-cli --test platform -- --ignored a_cluster_is_made"]
+#[ignore = "takes the whole machine: make e2e"]
 fn a_cluster_is_made_used_resized_upgraded_repaired_put_to_sleep_and_removed_by_butlerctl() {
     let Some(stage) = Stage::empty() else {
         return;

@@ -69,6 +69,7 @@ fn is_repaired(cluster: &Cluster) {
     let names = ["get", "nodes", "-o", "jsonpath={.items[*].metadata.name}"];
     let nodes = cluster.kubectl(&names);
     let dead = nodes.split(' ').next().unwrap().to_owned();
+    println!("\n$ butleradm machine kill {dead}");
     let begun = Instant::now();
     good(&["machine", "kill", &dead]);
     let ready = "jsonpath={range .items[*]}{.metadata.name}={.status.conditions[?(@.type==\"Ready\")].status} {end}";
@@ -85,16 +86,22 @@ fn is_repaired(cluster: &Cluster) {
     println!("  repaired in {:.1} s", begun.elapsed().as_secs_f64());
 }
 
-/// What the platform holds of tenants: objects, addresses, namespaces, machines, networks.
+/// What the platform holds of tenants: objects, addresses, namespaces, machines, processes, networks.
 fn left(management: &Cluster) -> Vec<String> {
-    let kinds = "tenantclusters,ipallocations,clusters,machinedeployments,machines,localclusters,localmachines,\
-                 localmachinetemplates,kubeadmconfigs,stewardcontrolplanes,tenantcontrolplanes";
+    let kinds = "tenantclusters,tenantaddons,clusters,machinedeployments,machinesets,machines,localclusters,localmachines,\
+                 localmachinetemplates,kubeadmconfigs,kubeadmconfigtemplates,machinehealthchecks,stewardcontrolplanes,\
+                 tenantcontrolplanes,ipaddressclaims,ipaddresses";
     let objects = ["get", kinds, "-A", "-o", "name", "--ignore-not-found"];
+    // Those that were given back stay on record for some minutes, while their addresses rest.
+    let held = "jsonpath={range .items[?(@.status.phase!=\"Released\")]}{.metadata.name} {end}";
+    let addresses = ["get", "ipallocations", "-A", "-o", held];
     let namespaces = ["get", "namespaces", "-o", "name"];
     vec![
         management.kubectl(&objects),
+        management.kubectl(&addresses),
         management.kubectl(&namespaces),
-        output("ls /var/lib/butler/machines"),
+        output("ls /var/lib/butler/machines /var/lib/butler/workers"),
+        output("cat /proc/[0-9]*/cgroup 2>/dev/null | grep -o '/butler-machines/[^/]*' | sort -u"),
         output(
             "nsenter --net=/run/butler/net/.router ip -br link show type bridge | cut -d' ' -f1",
         ),

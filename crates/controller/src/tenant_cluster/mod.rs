@@ -8,6 +8,7 @@ mod carry_out;
 mod credentials;
 mod infrastructure;
 mod join;
+pub mod limited;
 mod live;
 mod observe;
 mod on_demand;
@@ -366,7 +367,11 @@ impl Controller {
             None => objects.extend(place.infrastructure(kinds).await?),
         }
         objects.retain(|object| observe::is_of(object, uid));
-        let observed = observed(raw, uid, &objects, &machines, namespace.as_deref());
+        let mut observed = observed(raw, uid, &objects, &machines, namespace.as_deref());
+        if observed.pools.values().any(observe::seems_replaced) {
+            let sets = place.list("cluster.x-k8s.io/v1beta2", "MachineSet");
+            observe::distrust(&mut observed.pools, &sets.await?);
+        }
         let mut standing = index(objects);
         if let Some(namespace) = namespace {
             let value = observe::described(json!(*namespace), "v1", "Namespace");
@@ -404,7 +409,6 @@ fn observed(
         quota: Quota::default(),
         inputs: Inputs::default(),
     };
-    observe::distrust(&mut observed.pools, &observed.machines);
     observed.addons = addons(raw, &observed);
     observed
 }

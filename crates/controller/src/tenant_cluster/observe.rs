@@ -91,20 +91,7 @@ pub(super) fn cluster(object: &Value) -> ClusterState {
 pub(super) fn pool(object: &Value) -> Option<(String, PoolState)> {
     let name = text(&object["metadata"]["labels"][names::POOL])?;
     let (spec, status) = (&object["spec"], &object["status"]);
-    let machine = &spec["template"]["spec"];
-    let bootstrap = &machine["bootstrap"];
-    let bootstrap = match text(&bootstrap["dataSecretName"]) {
-        Some(name) => Content {
-            kind: "Secret".to_owned(),
-            name,
-        },
-        None => content(&bootstrap["configRef"])?,
-    };
-    let target = Target {
-        version: text(&machine["version"])?.parse().ok()?,
-        machine_template: content(&machine["infrastructureRef"])?,
-        bootstrap,
-    };
+    let target = target(spec)?;
     let annotations = &object["metadata"]["annotations"];
     let came_from = text(&annotations[CAME_FROM]);
     Some((
@@ -121,6 +108,24 @@ pub(super) fn pool(object: &Value) -> Option<(String, PoolState)> {
             progress: progress(object),
         },
     ))
+}
+
+/// What the machines of a pool, or of one of its sets, are made from.
+fn target(spec: &Value) -> Option<Target> {
+    let machine = &spec["template"]["spec"];
+    let bootstrap = &machine["bootstrap"];
+    let bootstrap = match text(&bootstrap["dataSecretName"]) {
+        Some(name) => Content {
+            kind: "Secret".to_owned(),
+            name,
+        },
+        None => content(&bootstrap["configRef"])?,
+    };
+    Some(Target {
+        version: text(&machine["version"])?.parse().ok()?,
+        machine_template: content(&machine["infrastructureRef"])?,
+        bootstrap,
+    })
 }
 
 /// When something last changed for the better: Cluster API moves its conditions with every machine.
@@ -190,17 +195,22 @@ fn count(value: &Value) -> u32 {
         .unwrap_or(0)
 }
 
+/// Whether the numbers of a pool say that all its machines were just replaced.
+pub(super) fn seems_replaced(pool: &PoolState) -> bool {
+    pool.came_from.is_some() && !pool.is_rolling()
+}
+
 /// Cluster API first says that it has seen a change of a pool, and counts the machines that are not made from it a moment
-/// later: until then its numbers speak about what was before.
-pub(super) fn distrust(pools: &mut BTreeMap<String, PoolState>, machines: &[MachineState]) {
+/// later: until then its numbers speak about what was before. Which sets of machines there are it knows at once.
+pub(super) fn distrust(pools: &mut BTreeMap<String, PoolState>, sets: &[Value]) {
     for (name, pool) in pools {
-        let version = pool.target.version;
-        let mut own = machines.iter().filter(|machine| machine.pool == *name);
-        // One that goes is counted no more, and may take its time.
-        let is_old = |machine: &MachineState| {
-            !machine.ending && machine.version.is_some_and(|it| it != version)
+        let is_old = |set: &Value| {
+            let spec = &set["spec"];
+            spec["template"]["metadata"]["labels"][names::POOL] == name.as_str()
+                && target(spec).as_ref() != Some(&pool.target)
+                && count(&set["status"]["replicas"]) > 0
         };
-        if pool.up_to_date >= pool.replicas && own.any(is_old) {
+        if seems_replaced(pool) && sets.iter().any(is_old) {
             pool.current = false;
         }
     }
@@ -262,16 +272,26 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_call_a_machine_of_another_release_up_to_date_are_not_believed() {
-        let target = json!({
-            "version": "v1.35.4",
-            "machineTemplate": {"kind": "LocalMachineTemplate", "name": "new"},
-            "bootstrap": {"kind": "KubeadmConfigTemplate", "name": "new"},
-        });
-        let of = |version: &str, ending: Option<&str>| {
+    fn a_pool_is_not_called_replaced_while_there_are_machines_of_another_make() {
+        let make = |version: &str, name: &str| {
+            json!({
+                "version": version,
+                "infrastructureRef": {"kind": "LocalMachineTemplate", "name": name},
+                "bootstrap": {"configRef": {"kind": "KubeadmConfigTemplate", "name": name}},
+            })
+        };
+        let set = |pool: &str, machine: Value, replicas: u32| {
+            json!({
+                "spec": {"template": {"metadata": {"labels": {names::POOL: pool}}, "spec": machine}},
+                "status": {"replicas": replicas},
+            })
+        };
+        let new = set("workers", make("v1.35.4", "new"), 1);
+        let rolls = |other: Value| {
+            let target = target(&new["spec"]).unwrap();
             let state = PoolState {
-                target: serde_json::from_value(target.clone()).unwrap(),
-                came_from: None,
+                came_from: Some(target.clone()),
+                target,
                 failed: None,
                 wanted: 1,
                 replicas: 1,
@@ -280,17 +300,14 @@ mod tests {
                 current: true,
                 progress: None,
             };
-            let old = machine(&json!({
-                "metadata": {"name": "a", "labels": {names::POOL: "workers"}, "deletionTimestamp": ending},
-                "spec": {"version": version},
-            }));
             let mut pools = BTreeMap::from([("workers".to_owned(), state)]);
-            distrust(&mut pools, &[old]);
+            distrust(&mut pools, &[new.clone(), other]);
             pools["workers"].is_rolling()
         };
-        assert!(of("v1.34.4", None));
-        assert!(!of("v1.34.4", Some("2026-01-01T00:00:00Z")));
-        assert!(!of("v1.35.4", None));
+        assert!(rolls(set("workers", make("v1.34.4", "new"), 1)));
+        assert!(rolls(set("workers", make("v1.35.4", "old"), 1)));
+        assert!(!rolls(set("workers", make("v1.35.4", "old"), 0)));
+        assert!(!rolls(set("others", make("v1.35.4", "old"), 1)));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use butler_runtime::{
 };
 use futures::{Stream, StreamExt as _, stream};
 use jiff::Timestamp;
-use kube::{ResourceExt as _, runtime::reflector::ObjectRef};
+use kube::{Resource, ResourceExt as _, runtime::reflector::ObjectRef};
 
 use super::{
     report,
@@ -150,12 +150,16 @@ fn claim(
     }
 }
 
-/// What the tenant namespace says was granted. One that was made before there was such a word has what it asks for.
+/// What was granted to a cluster, if it has a namespace.
 fn granted(feeds: &Feeds, raw: &TenantCluster, asks: Option<&Sizes>) -> Option<Sizes> {
     let uid = raw.uid()?;
     let home = tenant_namespace(&raw.name_any(), &uid);
-    let home = feeds.namespaces.get(None, &home)?;
-    if home.labels().get(names::OWNER_UID) != Some(&uid) {
+    granted_by(&*feeds.namespaces.get(None, &home)?, &uid, asks)
+}
+
+/// What a tenant namespace says was granted. One that was made before there was such a word has what it asks for.
+pub(super) fn granted_by(home: &impl Resource, uid: &str, asks: Option<&Sizes>) -> Option<Sizes> {
+    if home.labels().get(names::OWNER_UID).map(String::as_str) != Some(uid) {
         return None;
     }
     let said = home.annotations().get(names::GRANTED);

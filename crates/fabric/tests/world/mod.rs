@@ -110,6 +110,30 @@ impl World {
         });
     }
 
+    /// Answers everything that is said on a connection with a letter.
+    pub(crate) fn converse(&self, space: &Space, letter: u8) {
+        let listener = self.visit(space, || TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)));
+        let listener = listener.unwrap();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                std::thread::spawn(move || {
+                    while stream.read_exact(&mut [0]).is_ok() && stream.write_all(&[letter]).is_ok()
+                    {
+                    }
+                });
+            }
+        });
+    }
+
+    /// A connection that stays open.
+    pub(crate) fn open(&self, space: &Space, to: &str) -> TcpStream {
+        let to = socket_address(to, PORT);
+        let stream = self.visit(space, || TcpStream::connect_timeout(&to, PATIENCE));
+        let stream = stream.unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
     fn connect(
         &self,
         space: &Space,
@@ -176,6 +200,14 @@ impl World {
         counted.extend(files.map(|it| it.unwrap().path().display().to_string()));
         counted
     }
+}
+
+/// The letter that is answered on an open connection.
+pub(crate) fn say(stream: &mut TcpStream) -> std::io::Result<char> {
+    stream.write_all(b"?")?;
+    let mut letter = [0];
+    stream.read_exact(&mut letter)?;
+    Ok(letter[0].into())
 }
 
 /// Packets that went out by the default route.

@@ -118,6 +118,8 @@ mod tests {
         let service = |name: &&str| SeenService {
             name: (*name).to_owned(),
             held: None,
+            health_port: None,
+            node_port: None,
         };
         View {
             nodes: Vec::new(),

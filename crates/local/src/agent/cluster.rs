@@ -28,6 +28,7 @@ use super::{
     book::Book,
     claims::{self, Wishes},
     follow,
+    health::{self, Check},
     tenants::Tenants,
     world::{self, SeenPod, View},
 };
@@ -49,6 +50,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct Seen {
     views: BTreeMap<String, View>,
     given: Given,
+    /// What nodes were last known to serve.
+    #[serde(default)]
+    passed: BTreeSet<Check>,
 }
 
 impl Seen {
@@ -72,7 +76,18 @@ impl Seen {
         ledger: &Ledger,
         pods: &[SeenPod],
     ) -> Records {
-        world::records(settings, ledger, &self.views, &self.given, pods)
+        world::records(
+            settings,
+            ledger,
+            &self.views,
+            &self.given,
+            pods,
+            &self.passed,
+        )
+    }
+
+    fn checks(&self, settings: &Settings, ledger: &Ledger) -> BTreeSet<Check> {
+        world::checks(settings, ledger, &self.views, &self.given)
     }
 
     /// Forgets clusters that are no longer in the book.
@@ -103,6 +118,9 @@ pub(super) async fn follow(
     let (saying, mut said) = watch::channel(None);
     let claiming = claims::keep(paths.provider_kubeconfig(), settings.layout, asking, saying);
     let _claiming = task::spawn("claim addresses", claiming);
+    let (checks, wanted) = watch::channel(seen.checks(&settings, &book.ledger()));
+    let (passing, mut passed) = watch::channel(seen.passed.clone());
+    let _checking = task::spawn("check nodes", health::keep(wanted, passing));
     let management = follow::cluster(
         MANAGEMENT_CLUSTER.to_owned(),
         client.clone(),
@@ -125,6 +143,7 @@ pub(super) async fn follow(
         if let Some(news) = said.borrow_and_update().clone() {
             seen.given = news;
         }
+        seen.passed.clone_from(&passed.borrow_and_update());
         if stored != seen {
             // On disk before anybody acts on it: whoever starts again knows of every Service that has a claim.
             match write(&Seen::path(&paths), &serde_json::json!(seen).to_string()) {
@@ -136,24 +155,12 @@ pub(super) async fn follow(
         let mut acting: Vec<_> = acting.iter().filter_map(|it| pod(it)).collect();
         acting.sort_by_key(|pod| pod.address);
         let next = seen.records(&settings, &ledger, &acting);
-        records.send_if_modified(|held| {
-            let changed = *held != next;
-            held.clone_from(&next);
-            changed
-        });
-        given.send_if_modified(|held| {
-            let changed = *held != seen.given;
-            held.clone_from(&seen.given);
-            changed
-        });
+        tell(&records, next);
+        tell(&given, seen.given.clone());
+        tell(&checks, seen.checks(&settings, &ledger));
         if stored == seen {
             let views = seen.views.clone();
-            let next = Some(Wishes { known, views });
-            wishes.send_if_modified(|held| {
-                let changed = *held != next;
-                *held = next;
-                changed
-            });
+            tell(&wishes, Some(Wishes { known, views }));
         }
         tokio::select! {
             _ = of_pods.next() => {}
@@ -162,8 +169,18 @@ pub(super) async fn follow(
             }
             changed = of_book.changed() => if changed.is_err() { return },
             changed = said.changed() => if changed.is_err() { return },
+            changed = passed.changed() => if changed.is_err() { return },
         }
     }
+}
+
+/// Whoever listens is woken only by news.
+fn tell<T: PartialEq>(listeners: &watch::Sender<T>, next: T) {
+    listeners.send_if_modified(|held| {
+        let changed = *held != next;
+        *held = next;
+        changed
+    });
 }
 
 /// A client with a kubeconfig that may not be there yet, of a cluster that may not answer yet: whoever watches a

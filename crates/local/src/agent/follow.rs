@@ -136,9 +136,15 @@ fn service(service: &Service) -> Option<SeenService> {
         .as_ref()
         .and_then(|it| it.load_balancer.as_ref());
     let held = status.and_then(|it| it.ingress.as_ref()?.first()?.ip.as_deref()?.parse().ok());
+    let port = |number: i32| u16::try_from(number).ok().filter(|it| *it != 0);
+    let ports = spec.ports.iter().flatten();
+    let is_tcp = |name: &Option<String>| name.as_deref().is_none_or(|name| name == "TCP");
+    let mut connected = ports.filter(|it| is_tcp(&it.protocol));
     Some(SeenService {
         name: format!("{}/{}", service.namespace()?, service.name_any()),
         held,
+        health_port: spec.health_check_node_port.and_then(port),
+        node_port: connected.find_map(|it| it.node_port.and_then(port)),
     })
 }
 

@@ -8,6 +8,7 @@ mod claims;
 mod cluster;
 mod controllers;
 mod follow;
+pub mod health;
 mod machines;
 mod services;
 mod supervise;

@@ -12,7 +12,10 @@ use butler_fabric::{Balancer, Cluster, Endpoint, Machine, Node, Records, Table};
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
-use super::addresses::{Given, MANAGEMENT_CLUSTER};
+use super::{
+    addresses::{Given, MANAGEMENT_CLUSTER},
+    health::Check,
+};
 use crate::{
     ledger::{Ledger, Tenant},
     settings::{MANAGEMENT, Settings},
@@ -39,6 +42,12 @@ pub struct SeenService {
     pub name: String,
     /// The address its status has.
     pub held: Option<Ipv4Addr>,
+    /// Where nodes say whether they have a pod of it, if only those serve.
+    #[serde(default)]
+    pub health_port: Option<u16>,
+    /// A port of every node that leads to its pods.
+    #[serde(default)]
+    pub node_port: Option<u16>,
 }
 
 /// What was last seen of a cluster. It is kept while the cluster does not answer.
@@ -90,14 +99,15 @@ pub fn records(
     views: &BTreeMap<String, View>,
     given: &Given,
     pods: &[SeenPod],
+    passed: &BTreeSet<Check>,
 ) -> Records {
     let mut records = initial(settings);
     for management in &mut records.clusters {
-        see(management, MANAGEMENT_CLUSTER, views, given);
+        see(management, MANAGEMENT_CLUSTER, views, given, passed);
     }
     let tenants: BTreeMap<_, _> = book.tenants().collect();
     for (id, mut cluster) in book.clusters() {
-        see(&mut cluster, id, views, given);
+        see(&mut cluster, id, views, given, passed);
         if let Some(tenant) = tenants.get(id) {
             cluster.endpoints = endpoints(tenant, pods);
         }
@@ -106,8 +116,48 @@ pub fn records(
     records
 }
 
+/// What must be asked to know which nodes serve. Only machines of the book are ever asked.
+pub fn checks(
+    settings: &Settings,
+    book: &Ledger,
+    views: &BTreeMap<String, View>,
+    given: &Given,
+) -> BTreeSet<Check> {
+    let management = initial(settings).clusters.into_iter();
+    let management = management.map(|cluster| (MANAGEMENT_CLUSTER, cluster));
+    let all = management.chain(book.clusters());
+    all.flat_map(|(id, cluster)| {
+        let own: BTreeSet<_> = cluster.machines.iter().map(|it| it.address).collect();
+        let view = views.get(id);
+        let nodes = view.into_iter().flat_map(|view| &view.nodes);
+        let nodes = nodes.filter(move |node| node.ready && own.contains(&node.address));
+        nodes.flat_map(move |node| {
+            let balanced = balanced(id, view, given);
+            balanced.map(|(_, service)| Check::of(service, node.address))
+        })
+    })
+    .collect()
+}
+
+/// The Services of a cluster that have an address.
+fn balanced<'a>(
+    id: &str,
+    view: Option<&'a View>,
+    given: &'a Given,
+) -> impl Iterator<Item = (Ipv4Addr, &'a SeenService)> {
+    let own = given.get(id);
+    let services = view.into_iter().flat_map(|view| &view.services);
+    services.filter_map(move |service| Some((*own?.get(&service.name)?, service)))
+}
+
 /// Adds what is seen of a cluster to its place in the network.
-fn see(cluster: &mut Cluster, id: &str, views: &BTreeMap<String, View>, given: &Given) {
+fn see(
+    cluster: &mut Cluster,
+    id: &str,
+    views: &BTreeMap<String, View>,
+    given: &Given,
+    passed: &BTreeSet<Check>,
+) {
     let Some(view) = views.get(id) else { return };
     let carries = |node: &SeenNode| {
         Some(Node {
@@ -116,28 +166,31 @@ fn see(cluster: &mut Cluster, id: &str, views: &BTreeMap<String, View>, given: &
         })
     };
     cluster.nodes = view.nodes.iter().filter_map(carries).collect();
-    let ready = serving(&view.nodes);
-    let addresses = given.get(id).into_iter().flat_map(BTreeMap::values);
-    cluster.balancers = addresses
-        .map(|address| Balancer {
-            address: *address,
-            machines: ready.clone(),
+    cluster.balancers = balanced(id, Some(view), given)
+        .map(|(address, service)| Balancer {
+            address,
+            machines: serving(&view.nodes, |node| {
+                passed.contains(&Check::of(service, node))
+            }),
         })
         .collect();
 }
 
-/// The nodes that take traffic. One that is being emptied goes soon, and what is sent to it then is lost.
-fn serving(nodes: &[SeenNode]) -> BTreeSet<Ipv4Addr> {
-    let ready = || nodes.iter().filter(|node| node.ready);
-    let stays: BTreeSet<_> = ready()
-        .filter(|node| !node.draining)
-        .map(|node| node.address)
-        .collect();
-    if stays.is_empty() {
-        ready().map(|node| node.address).collect()
-    } else {
-        stays
-    }
+/// The nodes that take traffic. One that is being emptied goes soon, and what is sent to it then is lost. If no node says
+/// that it serves, rather try than refuse: it may be that only the answer is missing.
+fn serving(nodes: &[SeenNode], serves: impl Fn(Ipv4Addr) -> bool) -> BTreeSet<Ipv4Addr> {
+    let of = |wanted: &dyn Fn(&SeenNode) -> bool| -> BTreeSet<_> {
+        let ready = nodes.iter().filter(|node| node.ready && wanted(node));
+        ready.map(|node| node.address).collect()
+    };
+    let by_preference = [
+        of(&|node| serves(node.address) && !node.draining),
+        of(&|node| serves(node.address)),
+        of(&|node| !node.draining),
+        of(&|_| true),
+    ];
+    let mut some = by_preference.into_iter().filter(|it| !it.is_empty());
+    some.next().unwrap_or_default()
 }
 
 /// The pods that act for a tenant.
@@ -196,20 +249,70 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_being_emptied_serves_only_where_no_other_does() {
+    fn nodes_that_serve_come_before_those_that_stay_and_somebody_is_always_tried() {
         let draining = |address| SeenNode {
             draining: true,
             ..node(address, true)
         };
-        let of = |nodes: &[SeenNode]| {
-            serving(nodes)
-                .into_iter()
-                .map(|it| it.to_string())
-                .collect::<Vec<_>>()
+        let of = |nodes: &[SeenNode], passed: &[&str]| {
+            let serves = |node: Ipv4Addr| passed.contains(&node.to_string().as_str());
+            let serving = serving(nodes, serves).into_iter();
+            serving.map(|it| it.to_string()).collect::<Vec<_>>()
         };
         let (first, second) = ("10.40.0.2", "10.40.0.3");
-        assert_eq!(of(&[draining(first), node(second, true)]), [second]);
-        assert_eq!(of(&[draining(first), node(second, false)]), [first]);
+        let leaving = [draining(first), node(second, true)];
+        assert_eq!(of(&leaving, &[first, second]), [second]);
+        assert_eq!(of(&leaving, &[first]), [first], "the other cannot yet");
+        assert_eq!(of(&leaving, &[]), [second]);
+        assert_eq!(of(&[draining(first), node(second, false)], &[]), [first]);
+        let both = [node(first, true), node(second, true)];
+        assert_eq!(
+            of(&both, &[second]),
+            [second],
+            "not before it has its rules"
+        );
+        assert_eq!(of(&both, &[]), [first, second]);
+        assert_eq!(of(&[node(first, false)], &[first]), [""; 0]);
+    }
+
+    fn service(name: &str, health_port: Option<u16>) -> SeenService {
+        SeenService {
+            name: name.to_owned(),
+            held: None,
+            health_port,
+            node_port: Some(30080),
+        }
+    }
+
+    fn web(address: &str) -> Given {
+        let address = address.parse().unwrap();
+        let own = BTreeMap::from([("default/web".to_owned(), address)]);
+        Given::from([("blue".to_owned(), own)])
+    }
+
+    #[test]
+    fn only_the_tenants_own_machines_are_asked_and_each_service_as_it_wants_to_be() {
+        let view = |health_port| View {
+            // Its own, its own that is not ready, and red's.
+            nodes: vec![
+                node("10.40.0.2", true),
+                node("10.40.0.9", false),
+                node("10.40.0.3", true),
+            ],
+            services: vec![service("default/web", health_port), service("x/none", None)],
+        };
+        let ask = |health_port| {
+            let views = BTreeMap::from([("blue".to_owned(), view(health_port))]);
+            let checks = checks(&settings(), &book(), &views, &web("10.40.0.130"));
+            checks.into_iter().collect::<Vec<_>>()
+        };
+        let check = |health, through| Check {
+            machine: "10.40.0.2".parse().unwrap(),
+            health,
+            through,
+        };
+        assert_eq!(ask(None), [check(10256, Some(30080))]);
+        assert_eq!(ask(Some(31000)), [check(31000, None)]);
     }
 
     fn pod(namespace: &str, control_plane: &str, address: &str) -> SeenPod {
@@ -229,7 +332,7 @@ mod tests {
                 "blue".to_owned(),
                 View {
                     nodes: vec![node("10.40.0.2", true), node("10.40.0.9", false)],
-                    services: Vec::new(),
+                    services: vec![service("default/web", None)],
                 },
             ),
             (
@@ -240,17 +343,13 @@ mod tests {
                 },
             ),
         ]);
-        let address: Ipv4Addr = "10.40.0.130".parse().unwrap();
-        let given = Given::from([(
-            "blue".to_owned(),
-            BTreeMap::from([("default/web".to_owned(), address)]),
-        )]);
+        let given = web("10.40.0.130");
         let pods = [
             pod("team", "blue-plane", "10.42.0.7"),
             pod("team", "red-plane", "10.42.0.8"),
             pod("other", "blue-plane", "10.42.0.9"),
         ];
-        let records = records(&settings(), &book, &views, &given, &pods);
+        let records = records(&settings(), &book, &views, &given, &pods, &BTreeSet::new());
         let [_, blue, red] = records.clusters.as_slice() else {
             panic!("{records:#?}")
         };
@@ -274,7 +373,14 @@ mod tests {
                 services: Vec::new(),
             },
         )]);
-        let records = records(&settings(), &book, &views, &Given::new(), &[]);
+        let records = records(
+            &settings(),
+            &book,
+            &views,
+            &Given::new(),
+            &[],
+            &BTreeSet::new(),
+        );
         let refusals = records.admit().refusals;
         assert_eq!(refusals.len(), 2, "{refusals:?}");
     }

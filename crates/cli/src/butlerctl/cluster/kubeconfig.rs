@@ -1,4 +1,5 @@
-//! `kubeconfig`: the administrator's access to a cluster, to standard output or a file that only its owner reads.
+//! `kubeconfig`: the administrator's access to a cluster, to standard output, into a file that only its owner reads, or
+//! beside what kubectl already knows.
 
 use std::{
     fs::{OpenOptions, Permissions},
@@ -11,10 +12,13 @@ use butler_api::butler::TenantCluster;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 
-use super::super::{
-    connection::{Access, within_if_any},
-    failure::{Code, Failure},
-    output,
+use super::{
+    super::{
+        connection::{Access, within_if_any},
+        failure::{Code, Failure},
+        output,
+    },
+    merge,
 };
 
 /// Keys under which the kubeconfig may lie: Cluster API's first, then those of kubeadm and of people.
@@ -28,6 +32,10 @@ pub(crate) struct Kubeconfig {
     /// File to write, readable by its owner only; - is standard output
     #[arg(short, long, default_value = "-", value_name = "FILE")]
     output: PathBuf,
+    /// Add it as context NAMESPACE/NAME to the file of --output, or of $KUBECONFIG, or to ~/.kube/config. Everything else
+    /// in there stays, and so does the current context
+    #[arg(short, long)]
+    merge: bool,
 }
 
 pub(crate) async fn run(args: &Kubeconfig, access: &Access) -> Result<(), Failure> {
@@ -55,7 +63,21 @@ pub(crate) async fn run(args: &Kubeconfig, access: &Access) -> Result<(), Failur
             ),
         )
     })?;
-    if args.output == Path::new("-") {
+    let is_named = args.output != Path::new("-");
+    if args.merge {
+        let file = if is_named {
+            args.output.clone()
+        } else {
+            merge::usual_file()?
+        };
+        let context = format!("{}/{}", connection.namespace, args.name);
+        merge::into_file(&file, &held.0, &context)?;
+        let file = file.display();
+        return output::line(&format!(
+            "context {context} is in {file}: kubectl --context {context} get nodes"
+        ));
+    }
+    if !is_named {
         return output::bytes(&held.0);
     }
     store(&args.output, &held.0).map_err(|error| {

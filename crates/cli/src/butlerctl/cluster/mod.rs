@@ -4,6 +4,7 @@ mod change;
 mod create;
 mod destroy;
 mod kubeconfig;
+mod merge;
 mod plan;
 mod retry;
 mod show;

@@ -9,8 +9,8 @@ use butler_api::{
     },
     types::KubeVersion,
 };
-use butler_capi::{Observed, Raw, plan::Uses, validate};
-use butler_controller::tenant_cluster::preview;
+use butler_capi::{Observed, Raw, plan::Uses, quota::Usage, validate};
+use butler_controller::tenant_cluster::{limited, preview};
 use butler_runtime::{
     clock::{Clock as _, SystemClock},
     error::ApiError,
@@ -63,8 +63,10 @@ struct Given {
     cluster: TenantCluster,
     provider: ProviderConfig,
     platform: ButlerConfigSpec,
-    /// Where to look for what stands of the cluster, if anything can.
+    /// Who can be asked.
     connection: Option<Connection>,
+    /// Whether anything of the cluster can stand.
+    stands: bool,
     assumed: Vec<String>,
 }
 
@@ -77,6 +79,8 @@ struct Forecast {
     steps: Vec<butler_capi::Plan>,
     /// What the cluster takes of limited things afterwards.
     uses: Uses,
+    /// What is then used of every limit that it counts against.
+    limits: Vec<Usage>,
 }
 
 pub(crate) async fn run(args: &Plan, access: &Access) -> Result<(), Failure> {
@@ -119,6 +123,7 @@ fn offline(documents: &[Document], access: &Access) -> Result<Given, Failure> {
         provider,
         platform,
         connection: None,
+        stands: false,
         assumed,
     })
 }
@@ -170,7 +175,8 @@ async fn online(args: &Plan, documents: &[Document], access: &Access) -> Result<
         cluster,
         provider,
         platform,
-        connection: stands.then_some(connection),
+        connection: Some(connection),
+        stands,
         assumed,
     })
 }
@@ -181,6 +187,7 @@ async fn forecast(args: &Plan, given: Given) -> Result<Forecast, Failure> {
         provider,
         platform,
         connection,
+        stands,
         mut assumed,
     } = given;
     let metadata = &cluster.metadata;
@@ -209,13 +216,24 @@ async fn forecast(args: &Plan, given: Given) -> Result<Forecast, Failure> {
     };
     let spec = validate(&raw)
         .map_err(|invalid| Failure::refused(format!("{title} cannot be carried out: {invalid}")))?;
-    let observed = match &connection {
-        Some(connection) => preview::look(&connection.client, &cluster, &spec)
-            .await
-            .map_err(|error| failure(&error))?,
-        None => Observed::default(),
+    let now = SystemClock.now();
+    let client = connection.as_ref().map(|connection| &connection.client);
+    let mut observed = match client {
+        Some(client) if stands => {
+            let looked = preview::look(client, &cluster, &spec).await;
+            looked.map_err(|error| failure(&error))?
+        }
+        Some(_) | None => Observed::default(),
     };
-    let steps = preview::foresee(&spec, observed, SystemClock.now());
+    let mut limits = Vec::new();
+    if let Some(client) = client {
+        let looked = limited::look(client, &cluster, &spec, &provider, &platform, now).await;
+        let limited = looked.map_err(|error| failure(&error))?;
+        observed.quota = limited.quota;
+        limits = limited.usage;
+        assumed.extend(limited.unknown);
+    }
+    let steps = preview::foresee(&spec, observed, now);
     let uses = steps
         .last()
         .map(|step| step.uses.clone())
@@ -224,6 +242,7 @@ async fn forecast(args: &Plan, given: Given) -> Result<Forecast, Failure> {
         assumed,
         steps,
         uses,
+        limits,
     })
 }
 
@@ -241,6 +260,8 @@ fn text(forecast: &Forecast) -> String {
     }
     let gap = if several { "\n" } else { "" };
     parts.push(format!("{gap}{}\n", forecast.uses));
+    let limits = forecast.limits.iter();
+    parts.extend(limits.map(|usage| format!("Limit: {usage}\n")));
     parts.concat()
 }
 
