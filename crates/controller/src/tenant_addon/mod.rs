@@ -1,6 +1,7 @@
 //! `TenantAddon`: a release of Helm on a tenant cluster. What comes next is decided by `butler-addons` over what the
 //! cluster itself says; a step of Helm runs beside the passes and wakes its addon when it ends (ADR 0029).
 
+mod addresses;
 mod dependencies;
 mod end;
 mod observe;
@@ -16,7 +17,7 @@ use butler_addons::{
 };
 use butler_api::{
     butler::{TenantAddon, tenant_addon::TenantAddonStatus},
-    names::ADDON_FINALIZER,
+    names::{self, ADDON_FINALIZER},
 };
 use butler_helm::{StepError, charts::Access, look, release};
 use butler_runtime::{
@@ -223,6 +224,11 @@ impl Controller {
             }
         }
         self.submit(addon, place, &step);
+        if step == Step::Done
+            && let Some(ranges) = addon.annotations().get(names::ADDRESS_RANGES)
+        {
+            addresses::give(place, ranges).await?;
+        }
         Ok(say::installed(request, &world, &step, self.clock.now()))
     }
 

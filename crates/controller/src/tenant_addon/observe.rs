@@ -10,7 +10,7 @@ use butler_addons::{
 };
 use butler_api::{
     butler::{AddonDefinition, TenantAddon},
-    names::{FOR_ADDONS, SYSTEM_NAMESPACE},
+    names::{ADDON_ROLE, FOR_ADDONS, SYSTEM_NAMESPACE},
 };
 use butler_helm::{charts::Access, look};
 use butler_runtime::{
@@ -27,9 +27,12 @@ use super::{
     dependencies::{self, Entry},
     key,
     resolve::{self, Trouble},
-    say::{ASK, Hindrance, Report, hindered},
+    say::{ASK, Hindrance, Report, SOON, hindered},
 };
-use crate::{slim::ClusterSummary, tenant_addresses::services::kubeconfig};
+use crate::{
+    slim::ClusterSummary,
+    tenant_addresses::services::{early_kubeconfig, kubeconfig},
+};
 
 /// Everything that is needed to look at a release and to change it.
 pub(super) struct Place {
@@ -103,14 +106,22 @@ impl Controller {
         {
             return stop(Hindrance::Request, &trouble, Wake::OnChange);
         }
-        let found = kubeconfig(self.applier.client(), &cluster).await?;
+        let management = self.applier.client();
+        let found = if addon.labels().contains_key(ADDON_ROLE) {
+            early_kubeconfig(management, &cluster).await?
+        } else {
+            kubeconfig(management, &cluster).await?
+        };
         let Some((_, kubeconfig)) = found else {
             let phase = cluster.status.phase.as_deref().unwrap_or("new");
             let trouble = Trouble::new(
                 "ClusterNotReady",
                 format!("the cluster is not ready: it is {phase}"),
             );
-            return stop(Hindrance::Cluster, &trouble, Wake::After(ASK));
+            // Its Secret is not watched, and comes a moment after its name.
+            let is_named = cluster.status.kubeconfig_secret_ref.is_some();
+            let wake = if is_named { SOON } else { ASK };
+            return stop(Hindrance::Cluster, &trouble, Wake::After(wake));
         };
         let is_platform = |name: &str| {
             let definition = self.feeds.definitions.get(None, name);

@@ -27,6 +27,8 @@ use super::resolve::Trouble;
 const LOOK: Duration = Duration::from_mins(2);
 /// How often it is asked again for what no watch tells, such as a Secret.
 pub(crate) const ASK: Duration = Duration::from_secs(30);
+/// How soon it is asked again for what comes in a moment.
+pub(crate) const SOON: Duration = Duration::from_secs(2);
 /// How soon an unhealthy release is looked at again.
 const CONCERN: Duration = Duration::from_secs(15);
 

@@ -55,6 +55,7 @@ pub(crate) fn helm() -> std::path::PathBuf {
     toolchain.binary("helm", None).expect("helm is installed")
 }
 
+#[allow(dead_code, reason = "each test file uses its part")]
 pub(crate) struct Repository {
     address: SocketAddr,
     fetched: Arc<AtomicUsize>,
@@ -68,6 +69,7 @@ struct Files {
     fetched: Arc<AtomicUsize>,
 }
 
+#[allow(dead_code, reason = "each test file uses its part")]
 impl Repository {
     pub(crate) async fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder");

@@ -9,10 +9,13 @@
 )]
 
 mod access;
+mod addons;
 mod driver;
 mod ending;
 mod faults;
 mod quota;
+#[path = "../tenant_addon/repository.rs"]
+mod repository;
 mod sources;
 #[path = "../stage/mod.rs"]
 mod stage;
