@@ -38,7 +38,7 @@ use tokio_util::sync::CancellationToken;
 use self::{
     observe::Place,
     resolve::Trouble,
-    say::{Hindrance, Report, hindered},
+    say::{Hindrance, Report, Seen, hindered},
 };
 use crate::{
     Feeds, MANAGER, Surroundings,
@@ -161,6 +161,10 @@ impl Controller {
             self.events.tell(addon, note).await;
         }
         let held = addon.status.clone().unwrap_or_default();
+        let seen = report.seen.unwrap_or(Seen {
+            installed_version: held.installed_version,
+            release: held.helm_release,
+        });
         let (generation, now) = (addon.metadata.generation, self.clock.now());
         let since = match held.last_transition_time {
             Some(since) if held.phase == Some(report.phase) => since,
@@ -172,8 +176,8 @@ impl Controller {
             phase: Some(report.phase),
             last_transition_time: Some(since),
             message: Some(report.message),
-            installed_version: report.installed_version,
-            helm_release: report.release,
+            installed_version: seen.installed_version,
+            helm_release: seen.release,
         };
         status::report(&self.applier, addon, addon.status.as_ref(), &next).await?;
         Ok(report.wake)

@@ -221,24 +221,23 @@ impl Controller {
             }
             (None, None) => return Ok(Ok(Access::default())),
         };
-        let mut access = Access {
-            plain_http,
-            ..Access::default()
-        };
         let Some(reference) = reference else {
-            return Ok(Ok(access));
+            return Ok(Ok(Access {
+                plain_http,
+                ..Access::default()
+            }));
         };
         let data = match self.secret(namespace, &reference.name, of_team).await? {
             Ok(secret) => secret.data.unwrap_or_default(),
             Err(trouble) => return Ok(Err(trouble)),
         };
-        let text = |key: &str| {
-            data.get(key)
-                .and_then(|content| String::from_utf8(content.0.clone()).ok())
-        };
-        access.credentials = text("username").zip(text("password"));
-        access.authority = data.get("ca.crt").map(|content| content.0.clone());
-        Ok(Ok(access))
+        Ok(
+            resolve::credentials(&reference.name, &data).map(|(credentials, authority)| Access {
+                credentials,
+                authority,
+                plain_http,
+            }),
+        )
     }
 
     /// A Secret that addons may read. Those of a team must say so: whoever may make an addon may not read every Secret.

@@ -38,10 +38,17 @@ pub(crate) struct Report {
     pub(crate) phase: Phase,
     pub(crate) message: String,
     pub(crate) verdicts: Vec<Verdict>,
-    pub(crate) installed_version: Option<String>,
-    pub(crate) release: Option<HelmRelease>,
+    /// What stands; nothing while nobody looked, and then what was seen before still counts.
+    pub(crate) seen: Option<Seen>,
     pub(crate) note: Option<Note>,
     pub(crate) wake: Wake,
+}
+
+/// What stands of a release.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) installed_version: Option<String>,
+    pub(crate) release: Option<HelmRelease>,
 }
 
 /// How far an addon got before something stopped it.
@@ -125,33 +132,33 @@ fn finish(
         phase,
         message,
         verdicts,
-        installed_version: None,
-        release: None,
+        seen: None,
         note,
         wake,
     }
 }
 
 /// What stands, as far as its record says.
-fn with_release(mut report: Report, request: &Request, world: &World) -> Report {
+fn seen(request: &Request, world: &World) -> Seen {
     let Some(last) = world.revisions.last() else {
-        return report;
+        return Seen::default();
     };
     let version = world
         .latest
         .as_ref()
         .map(|record| record.chart_version.clone());
     let stands = last.status == Status::Deployed;
-    report.installed_version = version.clone().filter(|_| stands);
     let status = serde_json::to_value(last.status).ok();
-    report.release = Some(HelmRelease {
-        name: Some(request.release.name.clone()),
-        namespace: Some(request.release.namespace.clone()),
-        revision: Some(i64::from(last.number)),
-        status: status.and_then(|status| status.as_str().map(str::to_owned)),
-        version,
-    });
-    report
+    Seen {
+        installed_version: version.clone().filter(|_| stands),
+        release: Some(HelmRelease {
+            name: Some(request.release.name.clone()),
+            namespace: Some(request.release.namespace.clone()),
+            revision: Some(i64::from(last.number)),
+            status: status.and_then(|status| status.as_str().map(str::to_owned)),
+            version,
+        }),
+    }
 }
 
 /// An addon whose cluster was looked at: what the next step says about it.
@@ -173,7 +180,10 @@ pub(crate) fn installed(request: &Request, world: &World, step: &Step, now: Time
             subject.standing()
         }
     };
-    with_release(report, request, world)
+    Report {
+        seen: Some(seen(request, world)),
+        ..report
+    }
 }
 
 /// What is spoken about, and the words for it.

@@ -59,7 +59,7 @@ pub(crate) fn helm() -> std::path::PathBuf {
 pub(crate) struct Repository {
     address: SocketAddr,
     fetched: Arc<AtomicUsize>,
-    _folder: TempDir,
+    folder: TempDir,
     _server: Task,
 }
 
@@ -91,13 +91,18 @@ impl Repository {
         Self {
             address,
             fetched,
-            _folder: folder,
+            folder,
             _server: server,
         }
     }
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// The archive of the chart's first version.
+    pub(crate) fn archive(&self) -> std::path::PathBuf {
+        self.folder.path().join("small-1.0.0.tgz")
     }
 
     /// How often an archive was fetched.
