@@ -81,6 +81,8 @@ pub struct AddonSet {
     pub wanted: Vec<Wanted>,
     /// Roles about which something was said: an addon of these that is not wanted may be removed.
     decided: Vec<Role>,
+    /// The repository that a GitOps tool is to follow.
+    repository: Option<String>,
     /// Names of those that its user agreed to remove.
     agreed: BTreeSet<String>,
 }
@@ -91,15 +93,25 @@ impl AddonSet {
         let annotations = raw.cluster.metadata.annotations.as_ref();
         let agreed = annotations.and_then(|all| all.get(names::REMOVE_ADDONS));
         let agreed = agreed.map(String::as_str).unwrap_or_default();
+        let gitops = raw.cluster.spec.addons.as_ref();
+        let gitops = gitops.and_then(|addons| addons.gitops.as_ref()?.repository.as_ref());
         let (wanted, decided) = wanted::resolve(raw);
         Self {
             wanted,
             decided,
+            repository: gitops.map(|repository| repository.url.clone()),
             agreed: agreed
                 .split(',')
                 .map(|name| name.trim().to_owned())
                 .collect(),
         }
+    }
+
+    /// What people have to do themselves.
+    pub(crate) fn by_hand(&self) -> Option<String> {
+        self.repository.as_ref().map(|url| {
+            format!("the GitOps tool is installed and not told to follow {url}: make its source object in the cluster")
+        })
     }
 
     /// Whether kube-proxy is needed: not where the pod network does its work.

@@ -191,8 +191,9 @@ fn serve(draft: &mut Draft<'_>, doze: Doze, upgrade: &Upgrade) {
     draft.wake.extend(spec.hibernation.next_change(draft.now));
 }
 
-/// Says how addons that are no longer wanted are removed: they may hold data.
+/// Says what is left to people: addons that are no longer wanted may hold data.
 fn agreements(draft: &mut Draft<'_>) {
+    draft.waits.extend(draft.spec.addons.by_hand());
     for (name, held) in draft.observed.addons.iter().filter(|(_, held)| held.ours) {
         if draft.spec.addons.may_remove(&held.role, &held.addon) == Removal::NeedsAgreement {
             let (addon, annotation) = (&held.addon, butler_api::names::REMOVE_ADDONS);

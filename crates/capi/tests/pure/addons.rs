@@ -382,3 +382,18 @@ fn an_addon_of_the_same_name_that_somebody_else_made_is_left_alone_and_named() {
         "{said}"
     );
 }
+
+#[test]
+fn a_repository_that_nobody_follows_is_said() {
+    let repository = json!({"url": "https://git.example.com/fleet.git"});
+    let wanted = spec(
+        "local",
+        &json!({"addons": {"gitops": {"repository": repository}}}),
+    );
+    let plan = plan(&wanted, &running(&wanted, now()), now());
+    assert_eq!(names(&wanted), ["my-cluster-flux"]);
+    assert!(
+        plan.waits[0].contains("https://git.example.com/fleet.git"),
+        "{plan}"
+    );
+}

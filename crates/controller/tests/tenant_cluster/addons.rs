@@ -8,7 +8,8 @@ use butler_testkit::{PATIENCE, Server, wait_for, wait_until_gone};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{
     Api, ResourceExt as _,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams},
+    core::{ApiResource, GroupVersionKind},
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -337,4 +338,75 @@ async fn addons_of_a_tenant_that_is_dead_do_not_keep_its_cluster() {
     driver::die(&scene.server, &home, "demo").await;
     wait_until_gone(&scene.clusters(), "demo").await;
     wait_until_gone(&scene.addons(), "demo-local-path-provisioner").await;
+}
+
+/// The two kinds of `MetalLB` that are written.
+fn metallb_kinds() -> String {
+    let kind = |plural: &str, kind: &str| {
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.metallb.io")},
+            "spec": {
+                "group": "metallb.io", "scope": "Namespaced",
+                "names": {"plural": plural, "singular": kind.to_lowercase(), "kind": kind},
+                "versions": [{"name": "v1beta1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                    "type": "object", "properties": {"spec": {"type": "object",
+                        "x-kubernetes-preserve-unknown-fields": true}}}}}],
+            },
+        })
+    };
+    let (pools, advertisements) = (
+        kind("ipaddresspools", "IPAddressPool"),
+        kind("l2advertisements", "L2Advertisement"),
+    );
+    format!("{pools}\n---\n{advertisements}")
+}
+
+#[tokio::test]
+async fn a_load_balancer_has_the_addresses_of_the_cluster_and_none_once_they_are_taken_back() {
+    let scene = Scene::new("team-t").await;
+    scene.server.apply_yaml(&metallb_kinds()).await;
+    scene.define("metallb", "loadbalancer", &json!({})).await;
+    let _controllers = scene.run();
+    let balancer = json!({"provider": "metallb", "addressPool": "10.40.1.0-10.40.1.50"});
+    scene
+        .make(&json!({"addons": {"loadBalancer": balancer}}))
+        .await;
+    scene.until("Ready", "True", "Ready").await;
+    let resource = |kind: &str| {
+        let gvk = GroupVersionKind::gvk("metallb.io", "v1beta1", kind);
+        let resource = ApiResource::from_gvk(&gvk);
+        let client = scene.server.client();
+        Api::<DynamicObject>::namespaced_with(client, "metallb-system", &resource)
+    };
+    let pools = resource("IPAddressPool");
+    let has = |range: &'static str| {
+        move |pool: &DynamicObject| pool.data["spec"]["addresses"] == json!([range])
+    };
+    let what = "the addresses";
+    wait_for(
+        &pools,
+        "butler",
+        what,
+        PATIENCE,
+        has("10.40.1.0-10.40.1.50"),
+    )
+    .await;
+    let advertisement = resource("L2Advertisement").get("butler").await.unwrap();
+    assert_eq!(
+        advertisement.data["spec"]["ipAddressPools"],
+        json!(["butler"])
+    );
+    let pool = |pool: Value| json!({"spec": {"addons": {"loadBalancer": {"addressPool": pool}}}});
+    scene.change(pool(json!("10.40.2.0/28"))).await;
+    wait_for(
+        &pools,
+        "butler",
+        "the new addresses",
+        PATIENCE,
+        has("10.40.2.0/28"),
+    )
+    .await;
+    scene.change(pool(Value::Null)).await;
+    wait_until_gone(&pools, "butler").await;
 }

@@ -10,6 +10,7 @@
 
 mod access;
 mod addons;
+mod addons_faults;
 mod driver;
 mod ending;
 mod faults;
