@@ -162,7 +162,7 @@ fn addons(spec: &TenantSpec) -> Addons {
     });
     Addons {
         core_dns: Some(CoreDns::default()),
-        kube_proxy: spec.addons.needs_kube_proxy().then(ImageOverride::default),
+        kube_proxy: spec.addons.needs_kube_proxy.then(ImageOverride::default),
         konnectivity: (!is_local).then_some(konnectivity),
         tcp_proxy: None,
         worker_bootstrap: bootstrap,

@@ -9,7 +9,7 @@ mod wanted;
 
 use std::collections::BTreeSet;
 
-use butler_api::names;
+use butler_api::{butler::tenant_cluster::ManagementMode, names};
 use serde_json::Value;
 
 pub(crate) use build::objects;
@@ -75,13 +75,15 @@ pub struct Wanted {
 }
 
 /// The addons of a cluster.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AddonSet {
     /// Those that it wants, in the order they are installed.
     pub wanted: Vec<Wanted>,
     /// Roles about which something was said: an addon of these that is not wanted may be removed.
     decided: Vec<Role>,
-    /// The repository that a GitOps tool is to follow.
+    /// Whether kube-proxy is needed: not where the pod network does its work.
+    pub(crate) needs_kube_proxy: bool,
+    /// The repository that a tool in the cluster is to follow.
     repository: Option<String>,
     /// Names of those that its user agreed to remove.
     agreed: BTreeSet<String>,
@@ -95,10 +97,18 @@ impl AddonSet {
         let agreed = agreed.map(String::as_str).unwrap_or_default();
         let gitops = raw.cluster.spec.addons.as_ref();
         let gitops = gitops.and_then(|addons| addons.gitops.as_ref()?.repository.as_ref());
-        let (wanted, decided) = wanted::resolve(raw);
+        let (mut wanted, mut decided) = wanted::resolve(raw);
+        let cni = wanted.iter().find(|addon| addon.role == Role::Cni);
+        let needs_kube_proxy = cni.is_none_or(|cni| !build::replaces_kube_proxy(cni));
+        if raw.cluster.spec.management_policy.mode == ManagementMode::Observe {
+            // Nothing is installed, and nothing is taken away.
+            wanted.clear();
+            decided.clear();
+        }
         Self {
             wanted,
             decided,
+            needs_kube_proxy,
             repository: gitops.map(|repository| repository.url.clone()),
             agreed: agreed
                 .split(',')
@@ -112,12 +122,6 @@ impl AddonSet {
         self.repository.as_ref().map(|url| {
             format!("the GitOps tool is installed and not told to follow {url}: make its source object in the cluster")
         })
-    }
-
-    /// Whether kube-proxy is needed: not where the pod network does its work.
-    pub(crate) fn needs_kube_proxy(&self) -> bool {
-        let cni = self.wanted.iter().find(|addon| addon.role == Role::Cni);
-        cni.is_none_or(|cni| !build::replaces_kube_proxy(cni))
     }
 
     /// Whether an addon that stands may be removed: its user asked for that, and agreed to it by name.

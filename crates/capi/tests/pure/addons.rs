@@ -397,3 +397,15 @@ fn a_repository_that_nobody_follows_is_said() {
         "{plan}"
     );
 }
+
+#[test]
+fn a_cluster_that_is_only_looked_at_is_given_nothing_and_loses_nothing() {
+    let before = spec("harvester", &json!({}));
+    let world = running(&before, now());
+    let asked = json!({"managementPolicy": {"mode": "Observe"},
+        "addons": {"storage": {}, "loadBalancer": {"enabled": false}}});
+    let plan = plan(&spec("harvester", &asked), &world, now());
+    assert!(plan.changes.is_empty(), "{plan}");
+    assert!(addons(&plan).is_empty());
+    assert_eq!(plan.phase, Phase::Ready);
+}

@@ -214,6 +214,9 @@ impl Controller {
         let request = &place.request;
         let mut world = self.world(addon, place).await?;
         let mut step = plan::next(request, &world, self.clock.now());
+        if say::is_left_alone(place.mode, &world) {
+            return Ok(say::left_alone(request, &world, &step, place.mode));
+        }
         for _ in 0..STEPS {
             if !self.put_right(place, &world, &step).await? {
                 break;

@@ -9,7 +9,7 @@ use butler_addons::{
     values,
 };
 use butler_api::{
-    butler::{AddonDefinition, TenantAddon},
+    butler::{AddonDefinition, TenantAddon, tenant_cluster::ManagementMode},
     names::{ADDON_ROLE, FOR_ADDONS, SYSTEM_NAMESPACE},
 };
 use butler_helm::{charts::Access, look};
@@ -40,6 +40,8 @@ pub(super) struct Place {
     pub(super) access: Access,
     pub(super) client: Client,
     pub(super) kubeconfig: Vec<u8>,
+    /// How far the release is ours to change.
+    pub(super) mode: ManagementMode,
 }
 
 type Found<T> = Result<T, Trouble>;
@@ -136,6 +138,7 @@ impl Controller {
                 access,
                 client,
                 kubeconfig,
+                mode: cluster.spec.management_policy.mode,
             })),
             Err(error) => {
                 let trouble = Trouble::new("ClusterUnreachable", chain(&error));

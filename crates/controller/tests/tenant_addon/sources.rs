@@ -175,3 +175,55 @@ async fn a_paused_addon_is_left_as_it_is_until_it_goes_on() {
             .contains("small-2.0.0")
     );
 }
+
+#[tokio::test]
+async fn a_cluster_that_is_only_looked_at_keeps_what_it_has_and_its_addons_say_what_differs() {
+    let scene = scene().await;
+    let clusters: kube::Api<butler_api::butler::TenantCluster> =
+        kube::Api::namespaced(scene.server.client(), &scene.namespace);
+    let follow = async |mode: &str| {
+        let change = kube::api::Patch::Merge(json!({"spec": {"managementPolicy": {"mode": mode}}}));
+        let parameters = kube::api::PatchParams::default();
+        let changed = clusters.patch("saturn", &parameters, &change).await;
+        changed.unwrap();
+    };
+    // By a tool of its own: installed once, and not changed after.
+    follow("GitOps").await;
+    let _controllers = scene.run();
+    scene.add("web", &json!({})).await;
+    scene.until("web", "Installed", "Observed").await;
+    scene
+        .change("web", &json!({"spec": {"version": "2.0.0"}}))
+        .await;
+    let addon = scene.until("web", "Installed", "Observed").await;
+    let status = addon.status.unwrap();
+    assert_eq!(status.installed_version.as_deref(), Some("1.0.0"));
+    let said = status.message.unwrap();
+    assert!(
+        said.starts_with("another version or other values are installed"),
+        "{said}"
+    );
+    follow("Observe").await;
+    scene.add("new", &json!({})).await;
+    let addon = scene.until("new", "Installed", "Observed").await;
+    assert!(
+        addon
+            .status
+            .unwrap()
+            .message
+            .unwrap()
+            .starts_with("it is not installed")
+    );
+    assert_eq!(
+        scene.helm(&["list", "--all-namespaces", "--short"]).trim(),
+        "web"
+    );
+    follow("Active").await;
+    scene.until("new", "Ready", "Ready").await;
+    scene.until("web", "Ready", "Ready").await;
+    assert!(
+        scene
+            .helm(&["list", "--namespace", "web"])
+            .contains("small-2.0.0")
+    );
+}

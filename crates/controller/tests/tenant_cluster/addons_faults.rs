@@ -156,7 +156,7 @@ impl Scenario for Equipping {
     }
 
     fn patience(&self) -> Duration {
-        Duration::from_secs(60)
+        Duration::from_mins(1)
     }
 
     // The controllers look after the whole server.
