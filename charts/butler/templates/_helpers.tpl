@@ -75,7 +75,16 @@ spec:
             allowPrivilegeEscalation: false
             readOnlyRootFilesystem: true
             capabilities: {drop: [ALL]}
+          {{- with .work }}
+          volumeMounts:
+            - {name: work, mountPath: /var/lib/butler}
+          {{- end }}
           terminationMessagePolicy: FallbackToLogsOnError
+      {{- with .work }}
+      volumes:
+        - name: work
+          emptyDir: {sizeLimit: {{ . }}}
+      {{- end }}
       {{- with $part.nodeSelector }}
       nodeSelector:
         {{- toYaml . | nindent 8 }}

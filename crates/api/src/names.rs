@@ -56,3 +56,10 @@ pub const FOR_ADDONS: &str = "butler.butlerlabs.dev/for-addons";
 pub const ADOPT: &str = "butler.butlerlabs.dev/adopt-release";
 /// Keeps an addon until its release is gone.
 pub const ADDON_FINALIZER: &str = "butler.butlerlabs.dev/addon";
+/// The annotation of a TenantCluster by which its user agrees that addons which it no longer wants are removed: their
+/// names in the catalogue with commas between them, such as `longhorn,traefik`.
+pub const REMOVE_ADDONS: &str = "butler.butlerlabs.dev/remove-addons";
+/// The annotation of an addon with the addresses that a load balancer may give out, as ranges with commas between them.
+pub const ADDRESS_RANGES: &str = "butler.butlerlabs.dev/address-ranges";
+/// What an addon of a TenantCluster is for, such as `cni`.
+pub const ADDON_ROLE: &str = "butler.butlerlabs.dev/addon-role";

@@ -25,8 +25,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Part {
-    /// Reconcile Butler's own kinds: configuration, teams, clusters
-    Controller(process::Args),
+    /// Reconcile Butler's own kinds: configuration, teams, clusters, addons
+    Controller(controller::Args),
     /// Run hosted control planes: control planes as pods, and the stores they keep their state in
     Steward(steward::Args),
 }

@@ -142,8 +142,7 @@ pub(crate) fn control_plane(spec: &TenantSpec, version: KubeVersion, replicas: u
     Object::ControlPlane(Box::new(object))
 }
 
-/// What runs inside the cluster from the start. Cilium replaces kube-proxy; local clusters have no Cilium, and
-/// their nodes are reached without a tunnel.
+/// What runs inside the cluster from the start. Nodes of local clusters are reached without a tunnel.
 fn addons(spec: &TenantSpec) -> Addons {
     let is_local = spec.infrastructure.is_local();
     let mut konnectivity = Konnectivity::default();
@@ -155,7 +154,7 @@ fn addons(spec: &TenantSpec) -> Addons {
     });
     Addons {
         core_dns: Some(CoreDns::default()),
-        kube_proxy: is_local.then(ImageOverride::default),
+        kube_proxy: spec.addons.needs_kube_proxy.then(ImageOverride::default),
         konnectivity: (!is_local).then_some(konnectivity),
         tcp_proxy: None,
         worker_bootstrap: bootstrap,

@@ -5,10 +5,11 @@
 //! no client, no clock, no chance.
 //!
 //! The parts: [`core`] has the kinds of Cluster API, [`provider`] those of each infrastructure provider, [`node`] what
-//! machines of each operating system are told, [`day2`] the decisions about clusters that work, [`quota`] who may have
+//! machines of each operating system are told, [`day2`] the decisions about clusters that work, [`addons`] what is installed on them, [`quota`] who may have
 //! how much.
 
 pub mod access;
+pub mod addons;
 pub mod build;
 pub mod core;
 pub mod day2;

@@ -16,7 +16,8 @@ use sha2::{Digest, Sha256};
 
 use crate::core::{Cluster, KubeadmConfigTemplate, MachineDeployment, MachineHealthCheck};
 
-/// An object of a provider whose kinds are not ours: only what is written is known.
+/// An object of which only what is written is known: of a provider whose kinds are not ours, or one that people write to
+/// as well.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Foreign {
@@ -54,6 +55,8 @@ pub enum Object {
     MachineDeployment(Box<MachineDeployment>),
     /// The repair of a pool.
     MachineHealthCheck(Box<MachineHealthCheck>),
+    /// An addon of the cluster, beside its `TenantCluster`.
+    Addon(Box<Foreign>),
 }
 
 /// Which object is meant: kinds are unique across the groups that Butler writes.
@@ -88,7 +91,7 @@ impl Object {
             Self::Role(object) => &object.metadata,
             Self::RoleBinding(object) => &object.metadata,
             Self::Secret(object) => &object.metadata,
-            Self::Infrastructure(object) => &object.metadata,
+            Self::Infrastructure(object) | Self::Addon(object) => &object.metadata,
             Self::ControlPlane(object) => &object.metadata,
             Self::Cluster(object) => &object.metadata,
             Self::Bootstrap(object) => &object.metadata,
@@ -111,7 +114,7 @@ impl Object {
             Self::Role(object) => named(object.as_ref()),
             Self::RoleBinding(object) => named(object.as_ref()),
             Self::Secret(object) => named(object.as_ref()),
-            Self::Infrastructure(object) => ObjectId {
+            Self::Infrastructure(object) | Self::Addon(object) => ObjectId {
                 api_version: object.api_version.clone(),
                 kind: object.kind.clone(),
                 name: object.metadata.name.clone().unwrap_or_default(),

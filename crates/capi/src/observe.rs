@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use crate::{
     access::Access,
+    addons,
     day2::Target,
     node::{JoinTicket, TalosTrust},
     object::ObjectId,
@@ -40,8 +41,8 @@ pub struct Observed {
     pub machines: Vec<MachineState>,
     /// Every object that carries its UID, with the hash it was last applied with.
     pub objects: BTreeMap<ObjectId, Option<String>>,
-    /// Its addons.
-    pub addons: Addons,
+    /// Every `TenantAddon` that names it, by name.
+    pub addons: BTreeMap<String, addons::Facts>,
     /// What cannot be made better by waiting.
     pub failure: Option<String>,
     /// What the limits of its team and its provider say.
@@ -59,6 +60,8 @@ pub struct Inputs {
     pub access: Option<Access>,
     /// Addresses that machines may have, where the provider has to be told.
     pub machine_addresses: Vec<AddressRange>,
+    /// Addresses that its load balancers were given.
+    pub load_balancer_ranges: Vec<String>,
     /// Images that were brought to the provider, by pool.
     pub images: BTreeMap<String, String>,
     /// How machines without a bootstrap provider join, once the control plane can say so.
@@ -164,22 +167,4 @@ pub struct MachineState {
     pub ending: bool,
     /// What it waits for.
     pub message: Option<String>,
-}
-
-/// Addons.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Addons {
-    /// Not asked for yet.
-    #[default]
-    Waiting,
-    /// On their way; what is missing.
-    Installing(String),
-    /// All of them work.
-    Installed,
-    /// One cannot be installed.
-    Failed(String),
-    /// They are being removed; what is left.
-    Removing(String),
-    /// None is left.
-    Removed,
 }

@@ -77,12 +77,10 @@ fn controller() -> Vec<PolicyRule> {
         ),
         rule(&[BUTLER], &["networkpools", "providerconfigs"], &READ),
         rule(&[BUTLER], &["ipallocations"], &OWN),
-        rule(&[BUTLER], &["addondefinitions", "tenantaddons"], &READ),
-        rule(
-            &[BUTLER],
-            &["tenantaddons", "tenantaddons/status"],
-            &["patch"],
-        ),
+        rule(&[BUTLER], &["addondefinitions"], &READ),
+        // Those that come with a cluster are made and removed with it.
+        rule(&[BUTLER], &["tenantaddons"], &OWN),
+        rule(&[BUTLER], &["tenantaddons/status"], &["patch"]),
         rule(
             &[BUTLER],
             &[

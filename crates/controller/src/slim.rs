@@ -1,7 +1,7 @@
 //! Slim views of kinds that are read and never written: most of an object's memory is fields nobody asks for.
 
 use butler_api::{
-    butler::TenantCluster,
+    butler::{TenantCluster, tenant_cluster::ManagementPolicy},
     common::{LocalRef, ObjectRef},
 };
 use kube::{Resource, api::ObjectMeta};
@@ -35,6 +35,8 @@ pub struct ClusterSummarySpec {
     pub networking: ClusterAddresses,
     /// What uses addresses in it from the start.
     pub addons: ClusterAddons,
+    /// How far its addons are ours to change.
+    pub management_policy: ManagementPolicy,
 }
 
 /// The addresses that a cluster asks for.

@@ -123,11 +123,15 @@ impl Helm {
 
     fn start(&self, call: &Call) -> io::Result<Child> {
         let home = self.folder.join("home");
-        // A controller that is killed takes its Helm along: what goes on behind the back of the next one would be
-        // taken for left behind.
-        Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "--"])
-            .arg(&self.program)
+        let mut command = match keeper(std::process::id()) {
+            Some((keeper, arguments)) => {
+                let mut command = Command::new(keeper);
+                command.args(arguments).arg(&self.program);
+                command
+            }
+            None => Command::new(&self.program),
+        };
+        command
             .args(&call.arguments)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -150,6 +154,13 @@ impl Helm {
             .kill_on_drop(true)
             .spawn()
     }
+}
+
+/// What Helm is started through so that a controller which is killed takes its Helm along: what goes on behind the back
+/// of the next one would be taken for left behind. The first process of a container needs nobody for that: the kernel
+/// ends all others with it.
+fn keeper(own: u32) -> Option<(&'static str, [&'static str; 3])> {
+    (own != 1).then_some(("setpriv", ["--pdeathsig", "KILL", "--"]))
 }
 
 /// Gives a process its input and hears it out. Both at once: one that says much before it reads would wait for ever.
@@ -175,4 +186,15 @@ async fn hear(stream: Option<impl AsyncRead + Unpin>) -> io::Result<String> {
         tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
     }
     Ok(String::from_utf8_lossy(&heard).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_process_of_a_container_starts_helm_without_a_keeper() {
+        assert_eq!(keeper(1), None);
+        assert_eq!(keeper(4711).map(|(keeper, _)| keeper), Some("setpriv"));
+    }
 }

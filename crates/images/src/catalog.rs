@@ -86,8 +86,13 @@ pub fn platform(
     recipes.extend(cluster_api(toolchain)?);
     if let Some((program, version)) = &extras.butler {
         let reference = named(BUTLER, "butler", version);
+        // Addons are installed by it (ADR 0029).
+        let helm = File {
+            target: "/usr/local/bin/helm".to_owned(),
+            source: toolchain.binary("helm", None)?,
+        };
         let mut recipe = Recipe::program(vec![reference], "/butler", program.clone());
-        recipe = recipe.with(libraries(program)?);
+        recipe = recipe.with(libraries(program)?).with([helm]);
         recipe.user = Some("65532:65532".to_owned());
         recipes.push(recipe);
     }

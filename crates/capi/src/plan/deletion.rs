@@ -10,9 +10,10 @@ use serde::Serialize;
 
 use super::{Changes, Finding, Numbers, Plan, Truth, Uses};
 use crate::{
+    addons::{Facts, Role},
     build,
     object::ObjectId,
-    observe::{Addons, Observed, Standing},
+    observe::{Observed, Standing},
     spec::TenantSpec,
 };
 
@@ -42,7 +43,11 @@ pub enum Step {
 
 pub(super) fn plan(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Plan {
     let since = observed.deletion.unwrap_or(now);
-    let (step, delete, mut waits) = step(spec, observed, since, now);
+    let (step, mut delete, mut waits) = step(spec, observed, since, now);
+    if step > Step::Addons {
+        // Those that are left go with the cluster: there is nothing on which their releases could be removed.
+        delete.extend(addon_ids(observed, |_| true));
+    }
     let age = now.duration_since(since);
     let is_late = age > LATE && step > Step::Protected && step < Step::Done;
     if is_late {
@@ -101,7 +106,8 @@ fn step(
         return forced(spec, observed);
     }
     if let Some(wait) = addons(observed, since, now) {
-        return (Step::Addons, Vec::new(), vec![wait]);
+        let delete = addon_ids(observed, |held| !is_network(held));
+        return (Step::Addons, delete, vec![wait]);
     }
     if observed.cluster.is_some() || !observed.machines.is_empty() {
         return machines(spec, observed);
@@ -150,13 +156,32 @@ fn addons(observed: &Observed, since: Timestamp, now: Timestamp) -> Option<Strin
     if !serves || !is_patient || is_going {
         return None;
     }
-    match &observed.addons {
-        Addons::Removed | Addons::Waiting => None,
-        Addons::Removing(what) => Some(format!("addons are being removed: {what}")),
-        Addons::Installed | Addons::Installing(_) | Addons::Failed(_) => {
-            Some("addons have to be removed first".to_owned())
-        }
-    }
+    let left = observed.addons.iter().filter(|(_, held)| !is_network(held));
+    let left: Vec<String> = left
+        .map(|(name, held)| match held.message.as_str() {
+            message if held.ending && !message.is_empty() => format!("{name} ({message})"),
+            _ => name.clone(),
+        })
+        .collect();
+    (!left.is_empty()).then(|| format!("addons are being removed: {}", left.join(", ")))
+}
+
+/// The pod network stays as long as there are machines: what is evicted from them still has to be reached.
+fn is_network(held: &Facts) -> bool {
+    held.ours && held.role == Role::Cni.as_str()
+}
+
+/// Addons that were not asked to go yet.
+fn addon_ids(observed: &Observed, which: impl Fn(&Facts) -> bool) -> Vec<ObjectId> {
+    let addons = observed.addons.iter();
+    addons
+        .filter(|(_, held)| !held.ending && which(held))
+        .map(|(name, _)| ObjectId {
+            api_version: "butler.butlerlabs.dev/v1alpha1".to_owned(),
+            kind: "TenantAddon".to_owned(),
+            name: name.clone(),
+        })
+        .collect()
 }
 
 /// Asks for everything to go and waits for nothing. What is left is named.

@@ -10,7 +10,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use crate::{
-    access, build,
+    access,
+    addons::{self, Removal},
+    build,
     core::INFRASTRUCTURE,
     day2::{self, Content, Doze, Upgrade},
     node,
@@ -189,6 +191,8 @@ fn serve(draft: &mut Draft<'_>, doze: Doze, upgrade: &Upgrade) {
     }
     joining(draft);
     pools::plan(draft, doze, upgrade);
+    draft.objects.extend(addons::objects(spec, draft.observed));
+    agreements(draft);
     draft.wake.extend(spec.hibernation.next_change(draft.now));
 }
 
@@ -222,10 +226,24 @@ fn joining(draft: &mut Draft<'_>) {
     }
 }
 
+/// Says what is left to people: addons that are no longer wanted may hold data.
+fn agreements(draft: &mut Draft<'_>) {
+    draft.waits.extend(draft.spec.addons.by_hand());
+    for (name, held) in draft.observed.addons.iter().filter(|(_, held)| held.ours) {
+        if draft.spec.addons.may_remove(&held.role, &held.addon) == Removal::NeedsAgreement {
+            let (addon, annotation) = (&held.addon, butler_api::names::REMOVE_ADDONS);
+            draft.waits.push(format!(
+                "TenantAddon {name} is no longer wanted and stays: annotate the cluster with {annotation}={addon} to remove it and what it holds"
+            ));
+        }
+    }
+}
+
 fn finish(mut draft: Draft<'_>, doze: Doze, upgrade: &Upgrade) -> Plan {
     let changes = changes(&draft);
     let numbers = report::numbers(draft.spec, draft.observed, doze);
     let (phase, mut findings) = report::report(&report::Facts {
+        addons: &addons::state(draft.spec, draft.observed),
         spec: draft.spec,
         observed: draft.observed,
         doze,
@@ -280,6 +298,11 @@ fn changes(draft: &Draft<'_>) -> Changes {
 
 /// Whether an object that is not planned has to stay all the same.
 fn is_needed(draft: &Draft<'_>, id: &ObjectId) -> bool {
+    // What is installed goes only when its user asks for that.
+    if let ("TenantAddon", Some(held)) = (id.kind.as_str(), draft.observed.addons.get(&id.name)) {
+        let removal = draft.spec.addons.may_remove(&held.role, &held.addon);
+        return held.ending || removal != Removal::Goes;
+    }
     let is_content = id.kind.ends_with("Template") || id.kind == "Secret";
     let is_kept = || draft.keep.contains(&Content::from(id.clone()));
     // What all machines share goes with the Cluster and never before it, whatever the ProviderConfig says by now.

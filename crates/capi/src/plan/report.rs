@@ -8,8 +8,9 @@ use serde::Serialize;
 
 use super::Roll;
 use crate::{
+    addons::State,
     day2::{Doze, Upgrade},
-    observe::{Addons, Observed},
+    observe::Observed,
     spec::{Size, TenantSpec},
 };
 
@@ -78,6 +79,7 @@ pub(super) struct Facts<'a> {
     pub(super) numbers: &'a Numbers,
     pub(super) rolls: &'a [Roll],
     pub(super) waits: &'a [String],
+    pub(super) addons: &'a State,
 }
 
 pub(super) fn numbers(spec: &TenantSpec, observed: &Observed, doze: Doze) -> Numbers {
@@ -190,13 +192,26 @@ fn workers(facts: &Facts<'_>) -> Finding {
 
 fn addons(facts: &Facts<'_>) -> Finding {
     const KIND: &str = "AddonsReady";
-    match &facts.observed.addons {
-        Addons::Installed => Finding::new(KIND, true, "AddonsInstalled", "all addons work"),
-        Addons::Waiting => Finding::new(KIND, false, "Pending", "they wait for the workers"),
-        Addons::Installing(what) => Finding::new(KIND, false, "Installing", what.clone()),
-        Addons::Failed(what) => Finding::new(KIND, false, "AddonInstallFailed", what.clone()),
-        Addons::Removing(what) => Finding::new(KIND, false, "Deleting", what.clone()),
-        Addons::Removed => Finding::new(KIND, false, "Deleted", "they were removed"),
+    if facts.doze == Doze::Asleep {
+        return Finding::new(KIND, true, "Hibernated", "they sleep with the cluster");
+    }
+    match facts.addons {
+        State::Installed => Finding::new(KIND, true, "AddonsInstalled", "all addons work"),
+        State::Waiting => Finding::new(KIND, false, "Pending", "they wait for the workers"),
+        State::Installing(what) => Finding::new(KIND, false, "Installing", what.clone()),
+        State::Blocked(what) => Finding::new(KIND, false, "CNIInstallFailed", what.clone()),
+        State::Degraded(what) => Finding::new(KIND, false, "AddonInstallFailed", what.clone()),
+    }
+}
+
+/// Whether the cluster works although not all of its addons do.
+fn works_without(facts: &Facts<'_>) -> bool {
+    match facts.addons {
+        State::Degraded(_) => true,
+        State::Installing(_) => {
+            matches!(facts.observed.phase, Some(Phase::Ready | Phase::Updating))
+        }
+        State::Waiting | State::Blocked(_) | State::Installed => false,
     }
 }
 
@@ -213,9 +228,15 @@ fn ready(facts: &Facts<'_>, phase: Phase, findings: &[Finding]) -> Finding {
             "the cluster sleeps; its data is kept",
         );
     }
-    if let Some(broken) = findings.iter().find(|finding| !finding.holds()) {
+    let is_minor = |finding: &Finding| finding.kind == "AddonsReady" && works_without(facts);
+    let mut broken = findings.iter().filter(|finding| !finding.holds());
+    if let Some(broken) = broken.find(|finding| !is_minor(finding)) {
         let message = format!("{}: {}", broken.kind, broken.message);
         return Finding::new(KIND, false, broken.reason, message);
+    }
+    if let Some(minor) = findings.iter().find(|finding| !finding.holds()) {
+        let message = format!("the cluster works; {}: {}", minor.kind, minor.message);
+        return Finding::new(KIND, true, minor.reason, message);
     }
     match (phase, facts.waits.first()) {
         (Phase::Updating, wait) => {
@@ -238,9 +259,9 @@ fn phase(facts: &Facts<'_>) -> Phase {
             }
         }
         // Only a person brings a failed cluster back, or what failed being right by itself.
-        Some(Phase::Failed) if observed.retry || failure(facts).is_none() => Phase::Pending,
+        Some(Phase::Failed) if observed.retry || observed.failure.is_none() => Phase::Pending,
         Some(Phase::Failed) => Phase::Failed,
-        _ if failure(facts).is_some() => Phase::Failed,
+        _ if observed.failure.is_some() => Phase::Failed,
         _ => growing(facts),
     }
 }
@@ -252,20 +273,12 @@ fn growing(facts: &Facts<'_>) -> Phase {
     // A Node is ready only with a network, which is an addon: so machines count once they have joined.
     let joined = facts.numbers.joined >= facts.numbers.desired;
     let sleeps = facts.doze == Doze::Asleep && control_plane.is_some();
-    match &facts.observed.addons {
+    match facts.addons {
         _ if sleeps => Phase::Ready,
-        Addons::Installed if serves && joined => Phase::Ready,
+        State::Installed | State::Degraded(_) if serves && joined => Phase::Ready,
         _ if serves && joined => Phase::Installing,
         _ => Phase::Provisioning,
     }
-}
-
-/// What waiting does not make better.
-fn failure<'a>(facts: &'a Facts<'_>) -> Option<&'a str> {
-    if let Addons::Failed(what) = &facts.observed.addons {
-        return Some(what);
-    }
-    facts.observed.failure.as_deref()
 }
 
 /// Whether a change of the spec is being carried out.

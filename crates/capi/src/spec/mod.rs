@@ -18,6 +18,7 @@ use butler_api::{
 use thiserror::Error;
 
 use crate::{
+    addons::AddonSet,
     day2::{Hibernation, Window},
     names::Identity,
     provider::Infrastructure,
@@ -71,6 +72,8 @@ pub struct TenantSpec {
     pub nodes: NodeSettings,
     /// Where machines come from.
     pub infrastructure: Infrastructure,
+    /// What is installed on it.
+    pub addons: AddonSet,
     /// When it sleeps.
     pub hibernation: Hibernation,
     /// When it may be disturbed; empty: at any time.
@@ -90,6 +93,8 @@ pub struct Network {
     pub domain: String,
     /// Addresses for load balancers that are drawn or given.
     pub load_balancer_addresses: u32,
+    /// Those that its user brings, as a range or a network.
+    pub load_balancer_range: Option<String>,
 }
 
 impl Network {
@@ -146,6 +151,7 @@ pub fn validate(raw: &Raw<'_>) -> Result<TenantSpec, Invalid> {
             pools,
             nodes,
             infrastructure,
+            addons: AddonSet::resolve(raw),
             hibernation,
             windows,
             protected: spec.deletion_protection,
@@ -212,7 +218,18 @@ fn network(raw: &Raw<'_>, faults: &mut Faults) -> Option<Network> {
         services,
         domain: networking.cluster_domain.clone(),
         load_balancer_addresses: load_balancer_addresses(raw),
+        load_balancer_range: load_balancer_range(raw),
     })
+}
+
+/// The addresses that a cluster brings for its load balancers.
+fn load_balancer_range(raw: &Raw<'_>) -> Option<String> {
+    let spec = &raw.cluster.spec;
+    if let Some(range) = &spec.networking.load_balancer_pool {
+        return Some(format!("{}-{}", range.start, range.end));
+    }
+    let addon = spec.addons.as_ref()?.load_balancer.as_ref()?;
+    addon.address_pool.clone()
 }
 
 /// How many addresses the cluster's own load balancers take: its own range, or as many as it or its provider says.

@@ -1,12 +1,7 @@
 //! Deletion in order, and what it says it waits for.
 
 use butler_api::butler::tenant_cluster::Phase;
-use butler_capi::{
-    Observed,
-    observe::{Addons, Standing},
-    plan,
-    plan::Step,
-};
+use butler_capi::{Observed, addons::Facts, observe::Standing, plan, plan::Step};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
@@ -24,6 +19,12 @@ fn later(minutes: i64) -> Timestamp {
 fn doomed() -> Observed {
     let mut world = running(&spec("local", &json!({})), now());
     world.deletion = Some(now());
+    let database = Facts {
+        addon: "cnpg".to_owned(),
+        ready: true,
+        ..Facts::default()
+    };
+    world.addons.insert("database".to_owned(), database);
     world
 }
 
@@ -50,7 +51,10 @@ fn addons_go_first_then_machines_then_the_control_plane_then_the_namespace() {
         }
         deleted.extend(plan.changes.delete.iter().map(|id| id.kind.clone()));
         match step {
-            Step::Addons => world.addons = Addons::Removed,
+            Step::Addons => match world.addons.get_mut("database").unwrap() {
+                held if held.ending => world.addons.clear(),
+                held => held.ending = true,
+            },
             Step::Machines => match &mut world.cluster {
                 Some(cluster) if !cluster.ending => cluster.ending = true,
                 _ if !world.machines.is_empty() => world.machines.clear(),
@@ -78,7 +82,7 @@ fn addons_go_first_then_machines_then_the_control_plane_then_the_namespace() {
     );
     assert_eq!(
         deleted,
-        ["Cluster", "StewardControlPlane", "Namespace"],
+        ["TenantAddon", "Cluster", "StewardControlPlane", "Namespace"],
         "each is asked to go once"
     );
 }
@@ -132,7 +136,7 @@ fn a_namespace_of_somebody_else_is_neither_removed_nor_waited_for() {
 fn a_deletion_that_takes_long_says_so_and_names_the_machine_that_holds_it() {
     let spec = spec("local", &json!({}));
     let mut world = doomed();
-    world.addons = Addons::Removed;
+    world.addons.clear();
     world.cluster.as_mut().unwrap().ending = true;
     world.machines[0].message = Some("pod db/postgres-0 cannot be evicted".to_owned());
     let plan = plan(&spec, &world, later(61));
@@ -153,7 +157,7 @@ fn a_forced_deletion_asks_for_everything_once_waits_for_nothing_and_names_what_i
     };
     assert_eq!(
         kinds(&asked),
-        ["Cluster", "StewardControlPlane", "Namespace"]
+        ["Cluster", "StewardControlPlane", "Namespace", "TenantAddon"]
     );
     assert_ne!(asked.deletion, Some(Step::Done));
 
@@ -175,4 +179,31 @@ fn a_protected_cluster_cannot_be_forced() {
     let plan = plan(&spec, &world, later(1));
     assert_eq!(plan.deletion, Some(Step::Protected));
     assert!(plan.changes.is_empty());
+}
+
+#[test]
+fn addons_that_are_still_there_are_named_and_the_pod_network_goes_only_with_the_machines() {
+    let spec = spec("harvester", &json!({}));
+    let mut world = running(&spec, now());
+    world.deletion = Some(now());
+    let ids = |plan: &butler_capi::Plan| -> Vec<String> {
+        let ids = plan.changes.delete.iter();
+        ids.map(ToString::to_string).collect()
+    };
+    let first = plan(&spec, &world, later(1));
+    assert_eq!(ids(&first), ["TenantAddon my-cluster-metallb"]);
+    let balancer = world.addons.get_mut("my-cluster-metallb").unwrap();
+    balancer.ending = true;
+    balancer.message = String::from("the release is being removed");
+    let waiting = plan(&spec, &world, later(1));
+    assert!(ids(&waiting).is_empty());
+    let said = "addons are being removed: my-cluster-metallb (the release is being removed)";
+    assert_eq!(waiting.waits, [said]);
+    world.addons.remove("my-cluster-metallb");
+    let machines = plan(&spec, &world, later(1));
+    assert_eq!(machines.deletion, Some(Step::Machines));
+    assert_eq!(
+        ids(&machines),
+        ["Cluster my-cluster", "TenantAddon my-cluster-cilium"]
+    );
 }

@@ -11,6 +11,7 @@
 mod common;
 
 mod access;
+mod addons;
 mod day2;
 mod deletion;
 mod formats;

@@ -46,7 +46,6 @@ fn a_cluster_grows_through_the_phases_of_the_documents() {
     let third = plan(&spec, &world, now());
     assert_eq!(third.phase, Phase::Installing);
     settle(&mut world);
-    world.addons = butler_capi::observe::Addons::Installed;
     apply(&mut world, &third, now());
     let fourth = plan(&spec, &world, now());
     assert_eq!(fourth.phase, Phase::Ready);

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use butler_api::butler::tenant_addon::TenantAddonPhase;
 use butler_capi::{
     Object, Observed, Plan,
+    addons::Facts,
     build::{CAME_FROM, FAILED_ROLLOUT},
     day2::{Content, Target},
-    observe::{Addons, ClusterState, ControlPlaneState, MachineState, PoolState, Standing},
+    observe::{ClusterState, ControlPlaneState, MachineState, PoolState, Standing},
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -24,6 +26,11 @@ pub(crate) fn apply(observed: &mut Observed, plan: &Plan, now: Timestamp) {
                 observed.cluster.get_or_insert_with(ClusterState::default);
             }
             Object::MachineDeployment(_) => deployment(observed, &object.to_value(), now),
+            Object::Addon(_) => {
+                observed
+                    .addons
+                    .insert(object.id().name, addon(&object.to_value()));
+            }
             Object::Role(_)
             | Object::RoleBinding(_)
             | Object::Secret(_)
@@ -34,6 +41,7 @@ pub(crate) fn apply(observed: &mut Observed, plan: &Plan, now: Timestamp) {
     }
     for id in &plan.changes.delete {
         observed.objects.remove(id);
+        observed.addons.remove(&id.name);
         if id.kind == "MachineDeployment" {
             let name = id.name.strip_prefix("my-cluster-").unwrap();
             observed.pools.remove(name);
@@ -41,6 +49,17 @@ pub(crate) fn apply(observed: &mut Observed, plan: &Plan, now: Timestamp) {
         }
     }
     observed.phase = Some(plan.phase);
+}
+
+/// An addon that was only asked for.
+fn addon(object: &Value) -> Facts {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    Facts {
+        ours: true,
+        role: text(&object["metadata"]["labels"]["butler.butlerlabs.dev/addon-role"]),
+        addon: text(&object["spec"]["addon"]),
+        ..Facts::default()
+    }
 }
 
 fn control_plane(observed: &mut Observed, version: &str, replicas: i32) {
@@ -130,6 +149,10 @@ pub(crate) fn settle(observed: &mut Observed) {
         }
     }
     observed.machines = machines;
+    for held in observed.addons.values_mut() {
+        held.ready = true;
+        held.phase = Some(TenantAddonPhase::Installed);
+    }
 }
 
 /// A machine that has joined.
@@ -157,7 +180,6 @@ pub(crate) fn running(spec: &butler_capi::TenantSpec, now: Timestamp) -> Observe
         let plan = butler_capi::plan(spec, &observed, now);
         apply(&mut observed, &plan, now);
         settle(&mut observed);
-        observed.addons = Addons::Installed;
     }
     let plan = butler_capi::plan(spec, &observed, now);
     assert!(

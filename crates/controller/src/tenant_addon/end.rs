@@ -15,7 +15,10 @@ use butler_steward::tenant::client::connect;
 use kube::{Api, ResourceExt};
 
 use super::{Controller, PassError, dependencies, key, resolve, say};
-use crate::tenant_addresses::services::kubeconfig;
+use crate::{
+    slim::{ClusterSummary, ClusterSummaryStatus},
+    tenant_addresses::services::early_kubeconfig,
+};
 
 impl Controller {
     pub(super) async fn end(&self, addon: &TenantAddon) -> Result<Wake, PassError> {
@@ -37,7 +40,7 @@ impl Controller {
         let name = &addon.spec.cluster_ref.name;
         let cluster = clusters.get_opt(name).await;
         let cluster = cluster.map_err(ApiError::of("get", "TenantCluster", name))?;
-        let (Some(live), Some(cluster)) = (cluster, self.cluster(addon)) else {
+        let Some(cluster) = cluster.filter(|cluster| !is_past_addons(cluster)) else {
             return self.let_go(addon).await;
         };
         if let Some(other) = dependencies::goes_before(addon, &self.siblings(addon)) {
@@ -47,18 +50,15 @@ impl Controller {
             );
             return self.report(addon, report).await;
         }
-        let going = live.metadata.deletion_timestamp.is_some();
-        match self.remove(addon, &cluster).await {
+        match self.remove(addon, &summary(&cluster)).await {
             Ok(Some(step)) => {
                 let (message, wake) = match step {
                     Step::Retry(failure) => (failure.message, Wake::After(say::ASK)),
-                    _ => ("the release is being removed".to_owned(), Wake::OnChange),
+                    _ => ("its release is being removed".to_owned(), Wake::OnChange),
                 };
                 self.report(addon, say::leaving(message, wake)).await
             }
             Ok(None) => self.let_go(addon).await,
-            // With the cluster goes everything on it.
-            Err(_) if going => self.let_go(addon).await,
             Err(error) => {
                 let message = format!(
                     "the release cannot be removed: {}; annotate with {FORCE_DELETE}=true to leave it there",
@@ -74,9 +74,9 @@ impl Controller {
     async fn remove(
         &self,
         addon: &TenantAddon,
-        cluster: &crate::slim::ClusterSummary,
+        cluster: &ClusterSummary,
     ) -> Result<Option<Step>, RemoveError> {
-        let found = kubeconfig(self.applier.client(), cluster).await?;
+        let found = early_kubeconfig(self.applier.client(), cluster).await?;
         let Some((_, kubeconfig)) = found else {
             let installed = addon
                 .status
@@ -135,6 +135,39 @@ impl Controller {
         let api: Api<TenantAddon> = self.applier.beside(addon);
         finalizers::remove(&api, addon, ADDON_FINALIZER).await?;
         Ok(Wake::OnChange)
+    }
+}
+
+/// Whether the deletion of a cluster has gone on without its addons: their releases go with it.
+fn is_past_addons(cluster: &TenantCluster) -> bool {
+    if cluster.metadata.deletion_timestamp.is_none() {
+        return false;
+    }
+    let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
+    let mut reasons = conditions.filter(|held| held.type_ == "Ready");
+    let is_past = reasons.any(|held| {
+        let steps = [
+            "DeletingMachines",
+            "DeletingControlPlane",
+            "DeletingNamespace",
+            "DeletionLate",
+        ];
+        steps.contains(&held.reason.as_str())
+    });
+    is_past || cluster.annotations().contains_key(FORCE_DELETE)
+}
+
+/// As much of a cluster as is needed to reach it.
+fn summary(cluster: &TenantCluster) -> ClusterSummary {
+    let status = cluster.status.clone().unwrap_or_default();
+    ClusterSummary {
+        metadata: cluster.metadata.clone(),
+        status: ClusterSummaryStatus {
+            phase: None,
+            tenant_namespace: status.tenant_namespace,
+            kubeconfig_secret_ref: status.kubeconfig_secret_ref,
+        },
+        ..ClusterSummary::default()
     }
 }
 

@@ -1,6 +1,7 @@
 //! `TenantAddon`: a release of Helm on a tenant cluster. What comes next is decided by `butler-addons` over what the
 //! cluster itself says; a step of Helm runs beside the passes and wakes its addon when it ends (ADR 0029).
 
+mod addresses;
 mod dependencies;
 mod end;
 mod observe;
@@ -16,7 +17,7 @@ use butler_addons::{
 };
 use butler_api::{
     butler::{TenantAddon, tenant_addon::TenantAddonStatus},
-    names::ADDON_FINALIZER,
+    names::{self, ADDON_FINALIZER},
 };
 use butler_helm::{StepError, charts::Access, look, release};
 use butler_runtime::{
@@ -37,7 +38,7 @@ use tokio_util::sync::CancellationToken;
 use self::{
     observe::Place,
     resolve::Trouble,
-    say::{Hindrance, Report, hindered},
+    say::{Hindrance, Report, Seen, hindered},
 };
 use crate::{
     Feeds, MANAGER, Surroundings,
@@ -160,6 +161,10 @@ impl Controller {
             self.events.tell(addon, note).await;
         }
         let held = addon.status.clone().unwrap_or_default();
+        let seen = report.seen.unwrap_or(Seen {
+            installed_version: held.installed_version,
+            release: held.helm_release,
+        });
         let (generation, now) = (addon.metadata.generation, self.clock.now());
         let since = match held.last_transition_time {
             Some(since) if held.phase == Some(report.phase) => since,
@@ -171,8 +176,8 @@ impl Controller {
             phase: Some(report.phase),
             last_transition_time: Some(since),
             message: Some(report.message),
-            installed_version: report.installed_version,
-            helm_release: report.release,
+            installed_version: seen.installed_version,
+            helm_release: seen.release,
         };
         status::report(&self.applier, addon, addon.status.as_ref(), &next).await?;
         Ok(report.wake)
@@ -209,6 +214,9 @@ impl Controller {
         let request = &place.request;
         let mut world = self.world(addon, place).await?;
         let mut step = plan::next(request, &world, self.clock.now());
+        if say::is_left_alone(place.mode, &world) {
+            return Ok(say::left_alone(request, &world, &step, place.mode));
+        }
         for _ in 0..STEPS {
             if !self.put_right(place, &world, &step).await? {
                 break;
@@ -223,6 +231,11 @@ impl Controller {
             }
         }
         self.submit(addon, place, &step);
+        if step == Step::Done
+            && let Some(ranges) = addon.annotations().get(names::ADDRESS_RANGES)
+        {
+            addresses::give(place, ranges).await?;
+        }
         Ok(say::installed(request, &world, &step, self.clock.now()))
     }
 

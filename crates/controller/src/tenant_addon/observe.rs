@@ -9,8 +9,8 @@ use butler_addons::{
     values,
 };
 use butler_api::{
-    butler::{AddonDefinition, TenantAddon},
-    names::{FOR_ADDONS, SYSTEM_NAMESPACE},
+    butler::{AddonDefinition, TenantAddon, tenant_cluster::ManagementMode},
+    names::{ADDON_ROLE, FOR_ADDONS, SYSTEM_NAMESPACE},
 };
 use butler_helm::{charts::Access, look};
 use butler_runtime::{
@@ -27,9 +27,12 @@ use super::{
     dependencies::{self, Entry},
     key,
     resolve::{self, Trouble},
-    say::{ASK, Hindrance, Report, hindered},
+    say::{ASK, Hindrance, Report, SOON, hindered},
 };
-use crate::{slim::ClusterSummary, tenant_addresses::services::kubeconfig};
+use crate::{
+    slim::ClusterSummary,
+    tenant_addresses::services::{early_kubeconfig, kubeconfig},
+};
 
 /// Everything that is needed to look at a release and to change it.
 pub(super) struct Place {
@@ -37,6 +40,8 @@ pub(super) struct Place {
     pub(super) access: Access,
     pub(super) client: Client,
     pub(super) kubeconfig: Vec<u8>,
+    /// How far the release is ours to change.
+    pub(super) mode: ManagementMode,
 }
 
 type Found<T> = Result<T, Trouble>;
@@ -103,14 +108,22 @@ impl Controller {
         {
             return stop(Hindrance::Request, &trouble, Wake::OnChange);
         }
-        let found = kubeconfig(self.applier.client(), &cluster).await?;
+        let management = self.applier.client();
+        let found = if addon.labels().contains_key(ADDON_ROLE) {
+            early_kubeconfig(management, &cluster).await?
+        } else {
+            kubeconfig(management, &cluster).await?
+        };
         let Some((_, kubeconfig)) = found else {
             let phase = cluster.status.phase.as_deref().unwrap_or("new");
             let trouble = Trouble::new(
                 "ClusterNotReady",
                 format!("the cluster is not ready: it is {phase}"),
             );
-            return stop(Hindrance::Cluster, &trouble, Wake::After(ASK));
+            // Its Secret is not watched, and comes a moment after its name.
+            let is_named = cluster.status.kubeconfig_secret_ref.is_some();
+            let wake = if is_named { SOON } else { ASK };
+            return stop(Hindrance::Cluster, &trouble, Wake::After(wake));
         };
         let is_platform = |name: &str| {
             let definition = self.feeds.definitions.get(None, name);
@@ -125,6 +138,7 @@ impl Controller {
                 access,
                 client,
                 kubeconfig,
+                mode: cluster.spec.management_policy.mode,
             })),
             Err(error) => {
                 let trouble = Trouble::new("ClusterUnreachable", chain(&error));
@@ -210,24 +224,23 @@ impl Controller {
             }
             (None, None) => return Ok(Ok(Access::default())),
         };
-        let mut access = Access {
-            plain_http,
-            ..Access::default()
-        };
         let Some(reference) = reference else {
-            return Ok(Ok(access));
+            return Ok(Ok(Access {
+                plain_http,
+                ..Access::default()
+            }));
         };
         let data = match self.secret(namespace, &reference.name, of_team).await? {
             Ok(secret) => secret.data.unwrap_or_default(),
             Err(trouble) => return Ok(Err(trouble)),
         };
-        let text = |key: &str| {
-            data.get(key)
-                .and_then(|content| String::from_utf8(content.0.clone()).ok())
-        };
-        access.credentials = text("username").zip(text("password"));
-        access.authority = data.get("ca.crt").map(|content| content.0.clone());
-        Ok(Ok(access))
+        Ok(
+            resolve::credentials(&reference.name, &data).map(|(credentials, authority)| Access {
+                credentials,
+                authority,
+                plain_http,
+            }),
+        )
     }
 
     /// A Secret that addons may read. Those of a team must say so: whoever may make an addon may not read every Secret.

@@ -11,6 +11,7 @@ use butler_api::{
     butler::{AddonDefinition, TenantAddon, addon_options::DriftMode},
     names::{ADOPT, RETRY},
 };
+use k8s_openapi::ByteString;
 use kube::ResourceExt;
 use serde_json::Value;
 
@@ -140,6 +141,37 @@ pub(super) fn compatible(
     }
 }
 
+/// User and password, and the authority, of a repository.
+pub(super) type Credentials = (Option<(String, String)>, Option<Vec<u8>>);
+
+/// What a Secret says about a repository. One that says nothing, or half of it, is a mistake: the repository would
+/// only say that somebody may not read it.
+pub(super) fn credentials(
+    secret: &str,
+    data: &BTreeMap<String, ByteString>,
+) -> Result<Credentials, Trouble> {
+    let wrong = |what: &str| {
+        let message = format!(
+            "Secret {secret} {what}: give username and password of the repository, ca.crt where it has an authority of \
+             its own, or both"
+        );
+        Err(Trouble::new("InvalidCredentials", message))
+    };
+    let text = |key: &str| {
+        data.get(key)
+            .map(|content| String::from_utf8(content.0.clone()))
+    };
+    let authority = data.get("ca.crt").map(|content| content.0.clone());
+    match (text("username"), text("password")) {
+        (Some(Ok(user)), Some(Ok(password))) => Ok((Some((user, password)), authority)),
+        (None, None) if authority.is_some() => Ok((None, authority)),
+        (None, None) => wrong("has neither username and password nor ca.crt"),
+        (Some(Ok(_)), None) => wrong("has a username and no password"),
+        (None, Some(Ok(_))) => wrong("has a password and no username"),
+        (Some(_), _) | (None, Some(_)) => wrong("has a username or a password that is no text"),
+    }
+}
+
 /// Whether the addon may take over a release that somebody else installed.
 pub(super) fn adopts(annotations: &BTreeMap<String, String>) -> bool {
     annotations.get(ADOPT).is_some_and(|said| said == "true")
@@ -196,6 +228,33 @@ mod tests {
         assert_eq!(
             trouble.message,
             "the catalogue has no AddonDefinition \"nope\""
+        );
+    }
+
+    #[test]
+    fn a_secret_that_does_not_say_who_asks_is_named() {
+        let secret = |pairs: &[(&str, &[u8])]| {
+            let pairs = pairs.iter();
+            let data = pairs.map(|(key, value)| ((*key).to_owned(), ByteString(value.to_vec())));
+            credentials("repository", &data.collect())
+        };
+        let said = |pairs: &[(&str, &[u8])]| secret(pairs).unwrap_err().message;
+        let (user, password) = (("username", &b"ada"[..]), ("password", &b"sesame"[..]));
+        assert!(said(&[]).starts_with("Secret repository has neither"));
+        assert!(said(&[("user", b"ada"), password]).contains("a password and no username"));
+        assert!(said(&[user, ("ca.crt", b"pem")]).contains("a username and no password"));
+        assert!(said(&[user, ("password", b"\xff")]).contains("no text"));
+        let whole = secret(&[user, password, ("ca.crt", b"pem")]).unwrap();
+        assert_eq!(
+            whole,
+            (
+                Some(("ada".to_owned(), "sesame".to_owned())),
+                Some(b"pem".to_vec())
+            )
+        );
+        assert_eq!(
+            secret(&[("ca.crt", b"pem")]).unwrap(),
+            (None, Some(b"pem".to_vec()))
         );
     }
 

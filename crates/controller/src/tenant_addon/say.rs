@@ -9,7 +9,7 @@ use butler_addons::{
     record::Status,
 };
 use butler_api::{
-    butler::tenant_addon::TenantAddonPhase as Phase,
+    butler::{tenant_addon::TenantAddonPhase as Phase, tenant_cluster::ManagementMode},
     common::HelmRelease,
     names::{ADOPT, RETRY},
 };
@@ -27,6 +27,8 @@ use super::resolve::Trouble;
 const LOOK: Duration = Duration::from_mins(2);
 /// How often it is asked again for what no watch tells, such as a Secret.
 pub(crate) const ASK: Duration = Duration::from_secs(30);
+/// How soon it is asked again for what comes in a moment.
+pub(crate) const SOON: Duration = Duration::from_secs(2);
 /// How soon an unhealthy release is looked at again.
 const CONCERN: Duration = Duration::from_secs(15);
 
@@ -36,10 +38,17 @@ pub(crate) struct Report {
     pub(crate) phase: Phase,
     pub(crate) message: String,
     pub(crate) verdicts: Vec<Verdict>,
-    pub(crate) installed_version: Option<String>,
-    pub(crate) release: Option<HelmRelease>,
+    /// What stands; nothing while nobody looked, and then what was seen before still counts.
+    pub(crate) seen: Option<Seen>,
     pub(crate) note: Option<Note>,
     pub(crate) wake: Wake,
+}
+
+/// What stands of a release.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) installed_version: Option<String>,
+    pub(crate) release: Option<HelmRelease>,
 }
 
 /// How far an addon got before something stopped it.
@@ -123,33 +132,33 @@ fn finish(
         phase,
         message,
         verdicts,
-        installed_version: None,
-        release: None,
+        seen: None,
         note,
         wake,
     }
 }
 
 /// What stands, as far as its record says.
-fn with_release(mut report: Report, request: &Request, world: &World) -> Report {
+fn seen(request: &Request, world: &World) -> Seen {
     let Some(last) = world.revisions.last() else {
-        return report;
+        return Seen::default();
     };
     let version = world
         .latest
         .as_ref()
         .map(|record| record.chart_version.clone());
     let stands = last.status == Status::Deployed;
-    report.installed_version = version.clone().filter(|_| stands);
     let status = serde_json::to_value(last.status).ok();
-    report.release = Some(HelmRelease {
-        name: Some(request.release.name.clone()),
-        namespace: Some(request.release.namespace.clone()),
-        revision: Some(i64::from(last.number)),
-        status: status.and_then(|status| status.as_str().map(str::to_owned)),
-        version,
-    });
-    report
+    Seen {
+        installed_version: version.clone().filter(|_| stands),
+        release: Some(HelmRelease {
+            name: Some(request.release.name.clone()),
+            namespace: Some(request.release.namespace.clone()),
+            revision: Some(i64::from(last.number)),
+            status: status.and_then(|status| status.as_str().map(str::to_owned)),
+            version,
+        }),
+    }
 }
 
 /// An addon whose cluster was looked at: what the next step says about it.
@@ -171,7 +180,63 @@ pub(crate) fn installed(request: &Request, world: &World, step: &Step, now: Time
             subject.standing()
         }
     };
-    with_release(report, request, world)
+    Report {
+        seen: Some(seen(request, world)),
+        ..report
+    }
+}
+
+/// Whether nothing of a release may be changed: its cluster is only looked at, or leaves what was installed once to a
+/// tool of its own.
+pub(crate) fn is_left_alone(mode: ManagementMode, world: &World) -> bool {
+    match mode {
+        ManagementMode::Active => false,
+        ManagementMode::Observe => true,
+        ManagementMode::GitOps => stands(world),
+    }
+}
+
+fn stands(world: &World) -> bool {
+    let last = world.revisions.last();
+    last.is_some_and(|last| last.status == Status::Deployed)
+}
+
+/// An addon of which only is said what was found.
+pub(crate) fn left_alone(
+    request: &Request,
+    world: &World,
+    step: &Step,
+    mode: ManagementMode,
+) -> Report {
+    let subject = Subject::new(request, world);
+    let found = match step {
+        Step::Install => "it is not installed",
+        Step::Upgrade | Step::RolledBack => "another version or other values are installed",
+        Step::Refuse => "somebody else manages its release",
+        Step::RecoverPending(_) | Step::Wait => "its release is being changed",
+        Step::CorrectDrift(_) => "somebody changed what it installed",
+        Step::Uninstall | Step::Gone => "its release is being removed",
+        Step::Rollback(_) | Step::Unhealthy | Step::WatchHealth(_) => "it is not healthy",
+        Step::Retry(_) => "its last step failed",
+        Step::MarkHealthy(_) | Step::Done => "it is installed as asked for",
+    };
+    let message = format!("{found}; the cluster's management policy is {mode:?}");
+    let conditions = if stands(world) {
+        let installed = Verdict::yes("Installed", "Observed", message.clone());
+        [installed, subject.health()]
+    } else {
+        Subject::not_installed("Observed", &message)
+    };
+    let phase = match (stands(world), &world.health) {
+        (false, _) => Phase::Pending,
+        (true, Some(health)) if !health.is_ready() => Phase::Degraded,
+        (true, _) => Phase::Installed,
+    };
+    let report = Subject::report(phase, message, conditions, None, Wake::After(LOOK));
+    Report {
+        seen: Some(seen(request, world)),
+        ..report
+    }
 }
 
 /// What is spoken about, and the words for it.

@@ -100,10 +100,19 @@ pub(crate) async fn kubeconfig(
     management: &Client,
     cluster: &ClusterSummary,
 ) -> Result<Option<(String, Vec<u8>)>, ApiError> {
+    match cluster.status.phase.as_deref() {
+        Some("Ready" | "Updating") => early_kubeconfig(management, cluster).await,
+        _ => Ok(None),
+    }
+}
+
+/// The same from the moment that the API server answers: what makes a cluster ready needs it before.
+pub(crate) async fn early_kubeconfig(
+    management: &Client,
+    cluster: &ClusterSummary,
+) -> Result<Option<(String, Vec<u8>)>, ApiError> {
     let status = &cluster.status;
-    let (Some(secret), Some("Ready" | "Updating")) =
-        (&status.kubeconfig_secret_ref, status.phase.as_deref())
-    else {
+    let Some(secret) = &status.kubeconfig_secret_ref else {
         return Ok(None);
     };
     let namespace = status

@@ -34,6 +34,8 @@ pub(super) const WAITED_FOR: [(&str, &str); 4] = [
 pub(super) struct Place<'a> {
     pub(super) applier: &'a Applier,
     pub(super) namespace: &'a str,
+    /// Where the `TenantCluster` is, and its addons beside it.
+    pub(super) home: &'a str,
 }
 
 impl Place<'_> {
@@ -104,10 +106,14 @@ impl Place<'_> {
         }
     }
 
-    /// Everything but the namespace itself is in it.
+    /// Everything but the namespace itself and addons is in it.
     fn place(&self, api_version: &str, kind: &str) -> (GroupVersionKind, Option<&str>) {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let namespace = (kind != "Namespace").then_some(self.namespace);
+        let namespace = match kind {
+            "Namespace" => None,
+            "TenantAddon" => Some(self.home),
+            _ => Some(self.namespace),
+        };
         (GroupVersionKind::gvk(group, version, kind), namespace)
     }
 }

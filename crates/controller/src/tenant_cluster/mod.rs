@@ -4,6 +4,7 @@
 //! the plan is carried out, and what was found is reported.
 
 mod access;
+mod addons;
 mod carry_out;
 mod credentials;
 mod infrastructure;
@@ -21,12 +22,12 @@ mod sources;
 use std::sync::Arc;
 
 use butler_api::{
-    butler::{TenantCluster, tenant_cluster::Phase},
+    butler::{TenantAddon, TenantCluster},
     names,
 };
 use butler_capi::{
     Observed, Plan, TenantSpec,
-    observe::{Addons, Inputs, Standing as NamespaceStanding},
+    observe::{Inputs, Standing as NamespaceStanding},
     plan,
     plan::Step,
     quota::Quota,
@@ -82,9 +83,10 @@ pub(crate) async fn run(
     let (infrastructure, changes) = Infrastructure::new(client);
     let (credentials, rotated) = Credentials::new(client);
     let changes = stream::select(children.changes(), changes);
+    let of_addons = addons::triggers(feeds);
     let book = Arc::<quota::Book>::default();
     let triggers = stream::select(
-        triggers(feeds, changes, rotated, &clusters),
+        stream::select(triggers(feeds, changes, rotated, &clusters), of_addons),
         quota::triggers(feeds, &clusters, &book),
     );
     let reconciler = Controller {
@@ -233,11 +235,13 @@ impl Reconciler for Controller {
         let place = Place {
             applier: &self.applier,
             namespace: &namespace,
+            home: &spec.identity.namespace,
         };
         let now = self.clock.now();
         let (mut observed, standing) = self.observe(&raw, spec, &place).await?;
         observed.quota = quota;
         observed.inputs.access = sources.team.as_deref().map(access::of);
+        observed.inputs.load_balancer_ranges = addons::ranges(&self.feeds, spec);
         observed.inputs.credentials = self.credentials.of(&sources.provider).await;
         self.add_joining(spec, &place, &mut observed, now).await;
         let plan = plan(spec, &observed, now);
@@ -336,7 +340,7 @@ impl Controller {
     ) -> Result<(Observed, Standing), Error> {
         let uid = &spec.identity.uid;
         let deletion = raw.metadata.deletion_timestamp.as_ref().map(|time| time.0);
-        let (mut objects, machines, namespace) = if deletion.is_some() {
+        let (mut objects, machines, namespace, addons) = if deletion.is_some() {
             let mut objects = Vec::new();
             for (version, kind) in WAITED_FOR {
                 objects.extend(place.list(version, kind).await?);
@@ -347,7 +351,8 @@ impl Controller {
             let api: Api<Namespace> = Api::all(self.applier.client().clone());
             let namespace = api.get_opt(place.namespace).await;
             let namespace = namespace.map_err(ApiError::of("get", "Namespace", place.namespace))?;
-            (objects, machines, namespace.map(Arc::new))
+            let addons = addons::live(&self.applier, &spec.identity).await?;
+            (objects, machines, namespace.map(Arc::new), addons)
         } else {
             let machines = self.children.machines.all_in(place.namespace);
             let machines = machines.iter().map(|packed| json!(packed.unpack()));
@@ -355,6 +360,7 @@ impl Controller {
                 self.children.objects(place.namespace),
                 machines.collect(),
                 self.feeds.namespaces.get(None, place.namespace),
+                addons::watched(&self.feeds, &spec.identity),
             )
         };
         let kinds = spec.infrastructure.kinds();
@@ -366,8 +372,15 @@ impl Controller {
             Some(known) => objects.extend(known),
             None => objects.extend(place.infrastructure(kinds).await?),
         }
+        objects.extend(addons.iter().map(|addon| addons::described(addon)));
         objects.retain(|object| observe::is_of(object, uid));
-        let mut observed = observed(raw, uid, &objects, &machines, namespace.as_deref());
+        let seen = Seen {
+            objects: &objects,
+            machines: &machines,
+            namespace: namespace.as_deref(),
+            addons: &addons,
+        };
+        let mut observed = observed(raw, uid, &seen);
         if observed.pools.values().any(observe::seems_replaced) {
             let sets = place.list("cluster.x-k8s.io/v1beta2", "MachineSet");
             observe::distrust(&mut observed.pools, &sets.await?);
@@ -381,16 +394,24 @@ impl Controller {
     }
 }
 
+/// What stands of a cluster.
+struct Seen<'a> {
+    objects: &'a [Value],
+    machines: &'a [Value],
+    namespace: Option<&'a Namespace>,
+    addons: &'a [Arc<TenantAddon>],
+}
+
 /// What is known of a cluster, from what stands of it.
-fn observed(
-    raw: &TenantCluster,
-    uid: &str,
-    objects: &[Value],
-    machines: &[Value],
-    namespace: Option<&Namespace>,
-) -> Observed {
+fn observed(raw: &TenantCluster, uid: &str, seen: &Seen<'_>) -> Observed {
+    let Seen {
+        objects,
+        machines,
+        namespace,
+        addons,
+    } = *seen;
     let find = |kind: &str| objects.iter().find(|object| observe::is_a(object, kind));
-    let mut observed = Observed {
+    Observed {
         deletion: raw.metadata.deletion_timestamp.as_ref().map(|time| time.0),
         forced: raw.annotations().contains_key(names::FORCE_DELETE),
         phase: raw.status.as_ref().and_then(|status| status.phase),
@@ -404,13 +425,11 @@ fn observed(
             .iter()
             .map(|object| (observe::id(object), observe::hash(object)))
             .collect(),
-        addons: Addons::Waiting,
+        addons: addons::facts(addons, uid),
         failure: None,
         quota: Quota::default(),
         inputs: Inputs::default(),
-    };
-    observed.addons = addons(raw, &observed);
-    observed
+    }
 }
 
 fn standing_of(namespace: Option<&Namespace>, uid: &str) -> NamespaceStanding {
@@ -419,36 +438,5 @@ fn standing_of(namespace: Option<&Namespace>, uid: &str) -> NamespaceStanding {
         namespaces::Standing::Ours(_) => NamespaceStanding::Ours,
         namespaces::Standing::Ending => NamespaceStanding::Ending,
         namespaces::Standing::Foreign => NamespaceStanding::Foreign,
-    }
-}
-
-/// How far the addons are. Until they have an engine of their own, what can be seen of them is the pod network: no
-/// Node is ready without one.
-fn addons(raw: &TenantCluster, observed: &Observed) -> Addons {
-    if observed.deletion.is_some() {
-        return Addons::Removed;
-    }
-    let serves = observed
-        .control_plane
-        .as_ref()
-        .is_some_and(|held| held.initialized);
-    if !serves {
-        return Addons::Waiting;
-    }
-    let asked = json!(raw.spec.addons);
-    let asked: Vec<&str> = asked
-        .as_object()
-        .map(|asked| asked.keys().map(String::as_str).collect())
-        .unwrap_or_default();
-    let ready: u32 = observed.pools.values().map(|pool| pool.ready).sum();
-    let wanted: u32 = observed.pools.values().map(|pool| pool.wanted).sum();
-    if ready < wanted && raw.status.as_ref().and_then(|status| status.phase) != Some(Phase::Ready) {
-        let message = format!("waits for the pod network: {ready} of {wanted} Nodes are ready");
-        return Addons::Installing(message);
-    }
-    if asked.is_empty() {
-        Addons::Installed
-    } else {
-        Addons::Installing(format!("waits for {}", asked.join(", ")))
     }
 }

@@ -8,7 +8,8 @@ use butler_api::{
 };
 use butler_capi::{
     Object, Observed, Plan, TenantSpec,
-    observe::{Addons, ClusterState, ControlPlaneState, Standing},
+    addons::Facts,
+    observe::{ClusterState, ControlPlaneState, MachineState, Standing},
     plan,
 };
 use butler_runtime::{apply::Applier, error::ApiError};
@@ -18,6 +19,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::{
+    Seen, addons,
     carry_out::{Place, WAITED_FOR},
     observe, observed,
 };
@@ -70,6 +72,7 @@ pub async fn look(
     let place = Place {
         applier: &Applier::new(client.clone(), MANAGER),
         namespace: &name,
+        home: &spec.identity.namespace,
     };
     let api: Api<Namespace> = Api::all(client.clone());
     let namespace = api.get_opt(&name).await;
@@ -86,8 +89,16 @@ pub async fn look(
             .iter()
             .map(|namespace| observe::described(json!(namespace), "v1", "Namespace")),
     );
+    let of_it = addons::live(place.applier, &spec.identity).await?;
+    objects.extend(of_it.iter().map(|addon| addons::described(addon)));
     objects.retain(|object| observe::is_of(object, uid));
-    let mut seen = observed(raw, uid, &objects, &machines, namespace.as_ref());
+    let standing = Seen {
+        objects: &objects,
+        machines: &machines,
+        namespace: namespace.as_ref(),
+        addons: &of_it,
+    };
+    let mut seen = observed(raw, uid, &standing);
     let teams: Api<Team> = Api::all(client.clone());
     // Members of a team may not read it; who has access is not theirs to plan then.
     let team = match teams.get_opt(&spec.identity.namespace).await {
@@ -130,6 +141,7 @@ fn come_true(spec: &TenantSpec, observed: &mut Observed, plan: &Plan) {
             }
             Object::ControlPlane(_) => serve(observed, &object.to_value()),
             Object::MachineDeployment(_) => grow(observed, &object.to_value()),
+            Object::Addon(_) => install(observed, &object.to_value()),
             Object::Role(_)
             | Object::RoleBinding(_)
             | Object::Secret(_)
@@ -140,6 +152,7 @@ fn come_true(spec: &TenantSpec, observed: &mut Observed, plan: &Plan) {
     }
     for id in &plan.changes.delete {
         observed.objects.remove(id);
+        observed.addons.remove(&id.name);
         if id.kind == "MachineDeployment" {
             observed
                 .pools
@@ -154,7 +167,22 @@ fn come_true(spec: &TenantSpec, observed: &mut Observed, plan: &Plan) {
         machine.version = pools.get(&machine.pool).map(|pool| pool.target.version);
     }
     observed.phase = Some(plan.phase);
-    observed.addons = Addons::Installed;
+}
+
+fn install(observed: &mut Observed, object: &Value) {
+    let text = |place: &str| {
+        let text = object.pointer(place).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    let role = format!("/metadata/labels/{}", names::ADDON_ROLE.replace('/', "~1"));
+    let facts = Facts {
+        ours: true,
+        role: text(&role),
+        addon: text("/spec/addon"),
+        ready: true,
+        ..Facts::default()
+    };
+    observed.addons.insert(text("/metadata/name"), facts);
 }
 
 fn serve(observed: &mut Observed, object: &Value) {
@@ -184,6 +212,20 @@ fn grow(observed: &mut Observed, object: &Value) {
     pool.up_to_date = pool.wanted;
     pool.ready = pool.wanted;
     pool.current = true;
+    // What is installed on machines comes once one has joined.
+    let joined = MachineState {
+        node: Some(name.clone()),
+        version: Some(pool.target.version),
+        name: name.clone(),
+        pool: name.clone(),
+        provider_id: None,
+        addresses: std::collections::BTreeSet::new(),
+        ending: false,
+        message: None,
+    };
+    if pool.wanted > 0 && observed.machines.iter().all(|it| it.pool != name) {
+        observed.machines.push(joined);
+    }
     observed.pools.insert(name, pool);
 }
 

@@ -15,6 +15,8 @@ use butler_runtime::conditions::{self, Verdict};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::addons;
+
 /// What was found and is being done.
 pub(super) fn status(
     raw: &TenantCluster,
@@ -40,7 +42,7 @@ pub(super) fn status(
             ready: count(plan.numbers.ready).unwrap_or_default(),
             nodes,
         }),
-        addons: Vec::new(),
+        addons: addons::observed(&observed.addons),
     };
     let serves = control_plane.is_some_and(|held| held.initialized);
     let kubeconfig = LocalRef {

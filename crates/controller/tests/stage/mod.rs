@@ -4,7 +4,7 @@
 
 use std::{fs, path::Path};
 
-use butler_controller::{MANAGER, Surroundings};
+use butler_controller::{MANAGER, Surroundings, addon_engine};
 use butler_runtime::{
     clock::{SharedClock, SystemClock},
     endpoints::Readiness,
@@ -39,6 +39,22 @@ pub(crate) fn run(client: Client) -> Task {
 /// The controllers as a future.
 pub(crate) async fn work(client: Client) {
     work_with(client, Metrics::default()).await;
+}
+
+/// The controllers with the real Helm, until dropped.
+pub(crate) fn run_with_addons(client: Client, settings: addon_engine::Settings) -> Task {
+    task::spawn("controllers", work_with_addons(client, settings))
+}
+
+/// The controllers with the real Helm as a future.
+pub(crate) async fn work_with_addons(client: Client, settings: addon_engine::Settings) {
+    let surroundings = Surroundings::new(
+        SystemClock::shared(),
+        Metrics::default(),
+        Readiness::default(),
+    );
+    let surroundings = surroundings.with_addons(settings);
+    butler_controller::run(client, surroundings, CancellationToken::new()).await;
 }
 
 /// The controllers as a future, with metrics that the test reads.

@@ -8,10 +8,12 @@
     reason = "a test fails where it stands"
 )]
 
+mod every_write;
 mod faults;
 mod life;
 mod repository;
 mod scene;
+mod sources;
 #[path = "../stage/mod.rs"]
 mod stage;
 mod trouble;

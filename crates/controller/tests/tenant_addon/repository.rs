@@ -55,10 +55,11 @@ pub(crate) fn helm() -> std::path::PathBuf {
     toolchain.binary("helm", None).expect("helm is installed")
 }
 
+#[allow(dead_code, reason = "each test file uses its part")]
 pub(crate) struct Repository {
     address: SocketAddr,
     fetched: Arc<AtomicUsize>,
-    _folder: TempDir,
+    folder: TempDir,
     _server: Task,
 }
 
@@ -68,6 +69,7 @@ struct Files {
     fetched: Arc<AtomicUsize>,
 }
 
+#[allow(dead_code, reason = "each test file uses its part")]
 impl Repository {
     pub(crate) async fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
@@ -89,13 +91,18 @@ impl Repository {
         Self {
             address,
             fetched,
-            _folder: folder,
+            folder,
             _server: server,
         }
     }
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// The archive of the chart's first version.
+    pub(crate) fn archive(&self) -> std::path::PathBuf {
+        self.folder.path().join("small-1.0.0.tgz")
     }
 
     /// How often an archive was fetched.

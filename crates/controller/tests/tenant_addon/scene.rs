@@ -34,10 +34,15 @@ pub(crate) struct Scene {
 
 /// The controllers as a future.
 pub(crate) async fn work(client: Client, folder: &std::path::Path) {
+    work_with(client, folder, Vec::new()).await;
+}
+
+/// The controllers as a future, which ask mirrors for charts.
+async fn work_with(client: Client, folder: &std::path::Path, mirrors: Vec<(String, String)>) {
     let settings = Settings {
         helm: helm(),
         folder: folder.to_owned(),
-        mirrors: Vec::new(),
+        mirrors,
     };
     let surroundings = Surroundings::new(
         SystemClock::shared(),
@@ -117,6 +122,16 @@ impl Scene {
         let client = self.server.client_for(&stage::controller_user());
         let folder = self.folder.path().to_owned();
         task::spawn("addons", async move { work(client, &folder).await })
+    }
+
+    /// The same with a mirror of a repository.
+    pub(crate) fn run_mirrored(&self, from: &str, to: &str) -> Task {
+        let client = self.server.client_for(&stage::controller_user());
+        let folder = self.folder.path().to_owned();
+        let mirrors = vec![(from.to_owned(), to.to_owned())];
+        task::spawn("addons", async move {
+            work_with(client, &folder, mirrors).await;
+        })
     }
 
     pub(crate) fn addons(&self) -> Api<TenantAddon> {

@@ -42,6 +42,11 @@ async fn every_mistake_has_a_reason_of_its_own_and_holds_up_nobody_else() {
             "RepositoryForbidden",
         ),
         (
+            "half",
+            json!({"spec": {"helm": {"credentialsRef": {"name": "half"}}}}),
+            "InvalidCredentials",
+        ),
+        (
             "no-secret",
             json!({"spec": {"valuesFrom": [{"secret": "nope"}]}}),
             "SecretNotFound",
@@ -52,6 +57,10 @@ async fn every_mistake_has_a_reason_of_its_own_and_holds_up_nobody_else() {
             "SecretNotForAddons",
         ),
     ];
+    let half = json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"username": "ada"},
+        "metadata": {"name": "half", "namespace": scene.namespace,
+            "labels": {"butler.butlerlabs.dev/for-addons": "true"}}});
+    scene.server.apply_yaml(&half.to_string()).await;
     for (name, more, _) in &cases {
         scene.add(name, more).await;
     }

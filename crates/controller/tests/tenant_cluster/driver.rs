@@ -21,6 +21,9 @@ const KINDS: [&str; 4] = [
     "Machine",
 ];
 
+/// Annotation of a control plane whose pods do not come back.
+const DEAD: &str = "example.com/dead";
+
 /// Plays until dropped.
 pub(crate) struct Driver {
     _task: Task,
@@ -114,10 +117,14 @@ impl Place<'_> {
                 .patch(&plane.name_any(), &parameters, &Patch::Merge(&endpoint))
                 .await?;
         }
+        let mut available = holds("Available", plane);
+        if plane.annotations().contains_key(DEAD) {
+            available["status"] = json!("False");
+        }
         let status = json!({
             "version": plane.data["spec"]["version"],
             "initialization": {"controlPlaneInitialized": true},
-            "conditions": [holds("Available", plane)],
+            "conditions": [available],
         });
         self.report(plane, &status).await
     }
@@ -245,6 +252,12 @@ pub(crate) async fn object(
 ) -> Option<Value> {
     let found = api(server, namespace, kind).get_opt(name).await.unwrap();
     found.map(|found| json!(found))
+}
+
+/// Lets the pods of a control plane be gone.
+pub(crate) async fn die(server: &Server, namespace: &str, name: &str) {
+    let dead = json!({"metadata": {"annotations": {DEAD: ""}}});
+    patch(server, namespace, "StewardControlPlane", name, &dead).await;
 }
 
 /// Somebody changes an object by hand.

@@ -19,7 +19,7 @@ fn clusters(world: &World) -> Api<TenantCluster> {
 }
 
 /// Names that are made from a UID or from content are the same in every run.
-fn alike(text: &str) -> String {
+pub(crate) fn alike(text: &str) -> String {
     let is_made = |part: &str| part.len() >= 8 && part.chars().all(|c| c.is_ascii_hexdigit());
     let words = text.split('/').map(|word| {
         let parts = word.split('-');

@@ -9,11 +9,15 @@
 )]
 
 mod access;
+mod addons;
+mod addons_faults;
 mod driver;
 mod ending;
 mod faults;
 mod join;
 mod quota;
+#[path = "../tenant_addon/repository.rs"]
+mod repository;
 mod sources;
 #[path = "../stage/mod.rs"]
 mod stage;

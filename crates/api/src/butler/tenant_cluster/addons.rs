@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::{cel, common::LocalRef, schema};
 
-/// The addons that come with a tenant cluster.
+/// The addons that come with a tenant cluster. What was installed once stays when it is no longer named: it goes with
+/// `enabled: false`, or another provider, and the annotation `butler.butlerlabs.dev/remove-addons` on the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Addons {
@@ -16,13 +17,13 @@ pub struct Addons {
     /// Addresses for Services of type LoadBalancer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_balancer: Option<LoadBalancer>,
-    /// TLS certificates.
+    /// TLS certificates. Only installed when it is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cert_manager: Option<CertManager>,
-    /// Persistent volumes.
+    /// Persistent volumes. Only installed when it is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<Storage>,
-    /// Ingress controller.
+    /// Ingress controller. Only installed when it is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ingress: Option<Ingress>,
     /// Metrics and alerts. Only installed when it is named.
@@ -37,9 +38,10 @@ pub struct Addons {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Cni {
-    /// Which one. Default: cilium.
-    #[serde(default)]
-    pub provider: CniProvider,
+    /// Which one: cilium, or local for machines that bring their own. Default: local where the provider of machines is
+    /// local, cilium everywhere else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<CniProvider>,
     /// Chart version, such as `1.17.0`. Default: the platform's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::chart_version")]
@@ -51,21 +53,26 @@ pub struct Cni {
 }
 
 /// Pod networks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CniProvider {
     /// Cilium.
-    #[default]
     Cilium,
+    /// The machines' own: nothing is installed.
+    Local,
 }
 
 /// Addresses for Services of type `LoadBalancer`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LoadBalancer {
-    /// Which one. Default: metallb.
-    #[serde(default)]
-    pub provider: LoadBalancerProvider,
+    /// Whether it is installed. Default: true.
+    #[serde(default = "yes")]
+    pub enabled: bool,
+    /// Which one: metallb, or local for one that the provider of machines brings. Default: local where the provider is
+    /// local or a public cloud, metallb everywhere else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<LoadBalancerProvider>,
     /// Your own addresses for load balancers: a range such as `10.40.1.0-10.40.1.50` or a network such as
     /// `10.40.1.0/26`. The same as networking.loadBalancerPool, which is preferred.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,13 +88,26 @@ pub struct LoadBalancer {
     pub values: Option<Value>,
 }
 
+impl Default for LoadBalancer {
+    fn default() -> Self {
+        Self {
+            enabled: yes(),
+            provider: None,
+            address_pool: None,
+            version: None,
+            values: None,
+        }
+    }
+}
+
 /// Load balancers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LoadBalancerProvider {
     /// `MetalLB`.
-    #[default]
     Metallb,
+    /// The provider's own: nothing is installed.
+    Local,
 }
 
 /// Two addresses in order with a dash between them, or a network.
@@ -136,10 +156,14 @@ fn yes() -> bool {
 }
 
 /// Persistent volumes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Storage {
-    /// Which one: longhorn or linstor. Default: the platform's.
+    /// Whether it is installed. Default: true.
+    #[serde(default = "yes")]
+    pub enabled: bool,
+    /// Which one: longhorn, linstor or local-path. Default: local-path where the provider of machines is local, longhorn
+    /// everywhere else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<StorageProvider>,
     /// Chart version, such as `1.7.2`. Default: the platform's.
@@ -152,14 +176,27 @@ pub struct Storage {
     pub values: Option<Value>,
 }
 
+impl Default for Storage {
+    fn default() -> Self {
+        Self {
+            enabled: yes(),
+            provider: None,
+            version: None,
+            values: None,
+        }
+    }
+}
+
 /// Storage systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum StorageProvider {
     /// Longhorn.
     Longhorn,
     /// LINSTOR.
     Linstor,
+    /// Folders of the machines, by the local-path provisioner.
+    LocalPath,
 }
 
 /// Ingress controller.
@@ -169,7 +206,7 @@ pub struct Ingress {
     /// Whether it is installed. Default: true.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// Which one: traefik or nginx. Default: the platform's.
+    /// Which one: traefik or nginx. Default: traefik.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<IngressProvider>,
     /// Chart version, such as `34.3.0`. Default: the platform's.
@@ -204,10 +241,13 @@ pub enum IngressProvider {
 }
 
 /// Metrics and alerts.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Monitoring {
-    /// Which one. Default: prometheus.
+    /// Whether it is installed. Default: true.
+    #[serde(default = "yes")]
+    pub enabled: bool,
+    /// Which one: prometheus, or metrics-server for `kubectl top` alone. Default: prometheus.
     #[serde(default)]
     pub provider: MonitoringProvider,
     /// Chart version, such as `65.8.1`. Default: the platform's.
@@ -220,13 +260,26 @@ pub struct Monitoring {
     pub values: Option<Value>,
 }
 
+impl Default for Monitoring {
+    fn default() -> Self {
+        Self {
+            enabled: yes(),
+            provider: MonitoringProvider::default(),
+            version: None,
+            values: None,
+        }
+    }
+}
+
 /// Monitoring systems.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum MonitoringProvider {
     /// The Prometheus operator and its stack.
     #[default]
     Prometheus,
+    /// metrics-server.
+    MetricsServer,
 }
 
 /// A GitOps tool, and the repository it follows.

@@ -1,0 +1,164 @@
+//! The addons that come with a tenant cluster: which ones it wants, the `TenantAddon` of each, and how far they are.
+//!
+//! What an addon installs and where it comes from is said by the catalogue. Here is decided which entries of it a cluster
+//! has, in which version, with which values that only the cluster knows, and what waits for what.
+
+mod build;
+mod state;
+mod wanted;
+
+use std::collections::BTreeSet;
+
+use butler_api::{butler::tenant_cluster::ManagementMode, names};
+use serde_json::Value;
+
+pub(crate) use build::objects;
+pub use state::{Facts, State, state};
+
+use crate::{names::Identity, spec::Raw};
+
+/// What an addon is for. The order is that in which they are installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Pod network.
+    Cni,
+    /// Addresses for Services.
+    LoadBalancer,
+    /// Certificates.
+    CertManager,
+    /// Volumes.
+    Storage,
+    /// Ingress controller.
+    Ingress,
+    /// Metrics and alerts.
+    Monitoring,
+    /// What follows a repository.
+    Gitops,
+}
+
+impl Role {
+    /// As it is written on an addon.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cni => "cni",
+            Self::LoadBalancer => "load-balancer",
+            Self::CertManager => "cert-manager",
+            Self::Storage => "storage",
+            Self::Ingress => "ingress",
+            Self::Monitoring => "monitoring",
+            Self::Gitops => "gitops",
+        }
+    }
+
+    /// What has to work before. Everything needs a network; the rest is what would otherwise wait inside the cluster.
+    fn needs(self) -> &'static [Self] {
+        match self {
+            Self::Cni => &[],
+            Self::LoadBalancer | Self::CertManager | Self::Storage | Self::Gitops => &[Self::Cni],
+            Self::Ingress => &[Self::Cni, Self::LoadBalancer],
+            Self::Monitoring => &[Self::Cni, Self::Storage],
+        }
+    }
+}
+
+/// An addon that a cluster wants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    /// What it is for.
+    pub role: Role,
+    /// Its name in the catalogue.
+    pub addon: &'static str,
+    /// Its version; none: that of the catalogue.
+    pub version: Option<String>,
+    /// The values of the cluster's user.
+    pub values: Value,
+}
+
+/// The addons of a cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AddonSet {
+    /// Those that it wants, in the order they are installed.
+    pub wanted: Vec<Wanted>,
+    /// Roles about which something was said: an addon of these that is not wanted may be removed.
+    decided: Vec<Role>,
+    /// Whether kube-proxy is needed: not where the pod network does its work.
+    pub(crate) needs_kube_proxy: bool,
+    /// The repository that a tool in the cluster is to follow.
+    repository: Option<String>,
+    /// Names of those that its user agreed to remove.
+    agreed: BTreeSet<String>,
+}
+
+impl AddonSet {
+    /// What a cluster asks for, with what its provider and the platform say where it is silent.
+    pub(crate) fn resolve(raw: &Raw<'_>) -> Self {
+        let annotations = raw.cluster.metadata.annotations.as_ref();
+        let agreed = annotations.and_then(|all| all.get(names::REMOVE_ADDONS));
+        let agreed = agreed.map(String::as_str).unwrap_or_default();
+        let gitops = raw.cluster.spec.addons.as_ref();
+        let gitops = gitops.and_then(|addons| addons.gitops.as_ref()?.repository.as_ref());
+        let (mut wanted, mut decided) = wanted::resolve(raw);
+        let cni = wanted.iter().find(|addon| addon.role == Role::Cni);
+        let needs_kube_proxy = cni.is_none_or(|cni| !build::replaces_kube_proxy(cni));
+        if raw.cluster.spec.management_policy.mode == ManagementMode::Observe {
+            // Nothing is installed, and nothing is taken away.
+            wanted.clear();
+            decided.clear();
+        }
+        Self {
+            wanted,
+            decided,
+            needs_kube_proxy,
+            repository: gitops.map(|repository| repository.url.clone()),
+            agreed: agreed
+                .split(',')
+                .map(|name| name.trim().to_owned())
+                .collect(),
+        }
+    }
+
+    /// What people have to do themselves.
+    pub(crate) fn by_hand(&self) -> Option<String> {
+        self.repository.as_ref().map(|url| {
+            format!("the GitOps tool is installed and not told to follow {url}: make its source object in the cluster")
+        })
+    }
+
+    /// Whether an addon that stands may be removed: its user asked for that, and agreed to it by name.
+    pub(crate) fn may_remove(&self, role: &str, addon: &str) -> Removal {
+        let is_wanted = self.wanted.iter().any(|wanted| wanted.addon == addon);
+        let is_decided = self.decided.iter().any(|other| other.as_str() == role);
+        match (is_decided && !is_wanted, self.agreed.contains(addon)) {
+            (false, _) => Removal::Stays,
+            (true, false) => Removal::NeedsAgreement,
+            (true, true) => Removal::Goes,
+        }
+    }
+}
+
+/// What becomes of an addon that stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Removal {
+    Stays,
+    NeedsAgreement,
+    Goes,
+}
+
+impl Identity {
+    /// Name of the `TenantAddon` of one of the cluster's own addons.
+    pub fn addon(&self, addon: &str) -> String {
+        let whole = format!("{}-{addon}", self.name);
+        let most = butler_api::types::names::LABEL_MAX;
+        if whole.len() <= most {
+            return whole;
+        }
+        // Two clusters whose long names begin alike must not meet.
+        let digest: String = crate::object::digest(&Value::from(self.name.as_str()))
+            .chars()
+            .take(6)
+            .collect();
+        let room = most.saturating_sub(addon.len() + digest.len() + 2);
+        let begin: String = self.name.as_str().chars().take(room).collect();
+        format!("{}-{digest}-{addon}", begin.trim_end_matches('-'))
+    }
+}

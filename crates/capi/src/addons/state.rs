@@ -1,0 +1,135 @@
+//! How far the addons of a cluster are.
+//!
+//! Without a pod network nothing works, so its failure holds the cluster up. Every other addon that fails is said, and the
+//! cluster works without it.
+
+use butler_api::butler::{tenant_addon::TenantAddonPhase, tenant_cluster::Phase};
+
+use super::{Role, Wanted, build};
+use crate::{observe::Observed, spec::TenantSpec};
+
+/// What was seen of one `TenantAddon` of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Whether it was made for this cluster by Butler; otherwise it is its user's own.
+    pub ours: bool,
+    /// What it is for, if it is ours.
+    pub role: String,
+    /// Its name in the catalogue.
+    pub addon: String,
+    /// Whether it works as it was last asked for.
+    pub ready: bool,
+    /// Where it is in its life.
+    pub phase: Option<TenantAddonPhase>,
+    /// What it says.
+    pub message: String,
+    /// The version that runs.
+    pub version: Option<String>,
+    /// Whether it is on its way out.
+    pub ending: bool,
+}
+
+impl Facts {
+    /// Whether it cannot be waited for: it tries again, and may do so for ever.
+    fn is_troubled(&self) -> bool {
+        matches!(
+            self.phase,
+            Some(TenantAddonPhase::Failed | TenantAddonPhase::Degraded)
+        )
+    }
+}
+
+/// How far the addons of a cluster are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing to install them on yet.
+    Waiting,
+    /// On their way; what is missing.
+    Installing(String),
+    /// The pod network does not come up; why.
+    Blocked(String),
+    /// The cluster works, and something of it does not; what.
+    Degraded(String),
+    /// All of them work.
+    Installed,
+}
+
+/// One addon.
+enum Standing {
+    Works,
+    Coming(String),
+    Troubled(String),
+}
+
+/// How far they are.
+pub fn state(spec: &TenantSpec, observed: &Observed) -> State {
+    let control_plane = observed.control_plane.as_ref();
+    if control_plane.is_none_or(|held| !held.initialized) {
+        return State::Waiting;
+    }
+    let most: u32 = spec.pools.iter().map(|pool| pool.size.most()).sum();
+    if most == 0 && observed.machines.is_empty() {
+        // They come with the first worker.
+        return State::Installed;
+    }
+    let (mut coming, mut troubled) = (Vec::new(), Vec::new());
+    for wanted in &spec.addons.wanted {
+        match standing(spec, observed, wanted) {
+            Standing::Works => {}
+            Standing::Coming(what) => coming.push(what),
+            Standing::Troubled(what) if wanted.role == Role::Cni => return State::Blocked(what),
+            Standing::Troubled(what) => troubled.push(what),
+        }
+    }
+    if let Some(wait) = unready_nodes(observed) {
+        coming.push(wait);
+    }
+    if !coming.is_empty() {
+        return State::Installing(coming.join("; "));
+    }
+    if troubled.is_empty() {
+        State::Installed
+    } else {
+        State::Degraded(troubled.join("; "))
+    }
+}
+
+/// No Node is ready without a network. Once it was there, Nodes that are not ready are said elsewhere.
+fn unready_nodes(observed: &Observed) -> Option<String> {
+    if matches!(observed.phase, Some(Phase::Ready | Phase::Updating)) {
+        return None;
+    }
+    let ready: u32 = observed.pools.values().map(|pool| pool.ready).sum();
+    let wanted: u32 = observed.pools.values().map(|pool| pool.wanted).sum();
+    (ready < wanted)
+        .then(|| format!("waits for the pod network: {ready} of {wanted} Nodes are ready"))
+}
+
+fn standing(spec: &TenantSpec, observed: &Observed, wanted: &Wanted) -> Standing {
+    let name = spec.identity.addon(wanted.addon);
+    let Some(held) = observed.addons.get(&name) else {
+        return Standing::Coming(format!("{name} is being asked for"));
+    };
+    if !held.ours {
+        return Standing::Troubled(format!(
+            "TenantAddon {name} was made by somebody else, and the cluster's own needs this name: delete it"
+        ));
+    }
+    if held.ending {
+        return Standing::Coming(format!("{name} is being removed and comes again after"));
+    }
+    if held.ready {
+        return Standing::Works;
+    }
+    let said = format!("{name}: {}", held.message);
+    let mut needs = build::needs(spec, wanted.role);
+    let is_hopeless = needs.any(|other| {
+        let other = observed.addons.get(&spec.identity.addon(other.addon));
+        other.is_some_and(|other| !other.ready && other.is_troubled())
+    });
+    if held.is_troubled() || is_hopeless {
+        Standing::Troubled(said)
+    } else {
+        Standing::Coming(said)
+    }
+}
