@@ -47,7 +47,12 @@ use crate::{cel, common::LocalRef};
         json_path = ".metadata.creationTimestamp"
     )
 )]
-#[x_kube(crates(kube_core = "::kube_core"))]
+#[x_kube(
+    crates(kube_core = "::kube_core"),
+    validation = Rule::new("has(self.chart) != (has(self.builtIn) && self.builtIn)")
+        .message("give either a chart or builtIn: true, for what machines bring along")
+        .field_path(".chart")
+)]
 #[serde(rename_all = "camelCase")]
 pub struct AddonDefinitionSpec {
     /// Name for people, such as `Argo CD`.
@@ -58,8 +63,12 @@ pub struct AddonDefinitionSpec {
     pub description: String,
     /// The shelf of the catalogue it stands on.
     pub category: AddonCategory,
-    /// The chart and its versions.
-    pub chart: AddonChart,
+    /// The chart and its versions. Left out where the addon is built in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chart: Option<AddonChart>,
+    /// Whether the machines of a cluster bring it along, so that nothing is installed. Defaults to false.
+    #[serde(default)]
+    pub built_in: bool,
     /// How the chart is installed where a user says nothing else.
     #[serde(default)]
     pub defaults: AddonDefaults,
@@ -82,6 +91,16 @@ pub struct AddonDefinitionSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "kubernetes_versions")]
     pub kubernetes_versions: Option<String>,
+    /// A JSON Schema of the Helm values: those of an installation, together with the ones below `defaults`, are checked
+    /// against it before Helm runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::free_form")]
+    pub values_schema: Option<Value>,
+    /// When objects of kinds that Kubernetes itself does not know count as healthy. Without a rule they do once they are
+    /// there, or once their condition `Ready` is true if they have one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
+    pub health: Vec<AddonHealthRule>,
     /// An emoji for lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8))]
@@ -160,6 +179,42 @@ pub struct AddonChart {
     /// Speaks HTTP without TLS to an `oci://` registry. Defaults to false.
     #[serde(default)]
     pub plain_http: bool,
+}
+
+/// When objects of one kind count as healthy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(
+    crates(kube_core = "::kube_core"),
+    validation = Rule::new("has(self.condition) != has(self.field)")
+        .message("give either a condition or a field")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct AddonHealthRule {
+    /// Group of the kind, such as `monitoring.coreos.com`.
+    #[schemars(length(max = 253))]
+    pub group: String,
+    /// The kind, such as `Prometheus`.
+    #[schemars(length(min = 1, max = 63))]
+    pub kind: String,
+    /// Condition that must be true, such as `Available`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 316))]
+    pub condition: Option<String>,
+    /// Field that must have a value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<AddonHealthField>,
+}
+
+/// A field of an object, and the text that it holds when all is well.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AddonHealthField {
+    /// Where it is, such as `status.updateStatus`.
+    #[schemars(length(min = 1, max = 253), regex(pattern = "^[^.]+([.][^.]+)*$"))]
+    pub path: String,
+    /// What it holds.
+    #[schemars(length(max = 253))]
+    pub equals: String,
 }
 
 fn kubernetes_versions(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

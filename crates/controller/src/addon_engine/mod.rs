@@ -1,5 +1,8 @@
 //! What every controller of addons works with: Helm, charts, and a bounded pool of steps.
 
+pub(crate) mod catalogue;
+pub(crate) mod schema;
+
 use std::{io, path::PathBuf, sync::Arc};
 
 use butler_helm::{charts::Charts, look::Kinds, pool::Pool, process::Helm};
@@ -18,6 +21,24 @@ pub struct Settings {
     pub folder: PathBuf,
     /// Beginnings of chart repositories' addresses, and what is asked in their place.
     pub mirrors: Vec<(String, String)>,
+}
+
+/// Why nothing can be asked of Helm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    /// One word for programs.
+    pub(crate) reason: &'static str,
+    /// What is wrong and what to do.
+    pub(crate) message: String,
+}
+
+impl Trouble {
+    pub(crate) fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+        }
+    }
 }
 
 /// Whom a step is for.

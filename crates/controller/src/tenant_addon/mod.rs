@@ -36,12 +36,11 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     observe::Place,
-    resolve::Trouble,
     say::{Hindrance, Report, hindered},
 };
 use crate::{
     Feeds, MANAGER, Surroundings,
-    addon_engine::{Engine, Key},
+    addon_engine::{Engine, Key, Trouble},
 };
 
 /// Direct steps in one pass: a release that was left pending, put right, healthy and noted is four.

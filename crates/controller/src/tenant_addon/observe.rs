@@ -2,12 +2,7 @@
 
 use std::sync::Arc;
 
-use butler_addons::{
-    plan::World,
-    record::Status,
-    request::{Drift, Request},
-    values,
-};
+use butler_addons::{plan::World, record::Status, request::Request, values};
 use butler_api::{
     butler::{AddonDefinition, TenantAddon},
     names::{FOR_ADDONS, SYSTEM_NAMESPACE},
@@ -25,11 +20,14 @@ use serde_json::Value;
 use super::{
     Controller, PassError,
     dependencies::{self, Entry},
-    key,
-    resolve::{self, Trouble},
+    key, resolve,
     say::{ASK, Hindrance, Report, hindered},
 };
-use crate::{slim::ClusterSummary, tenant_addresses::services::kubeconfig};
+use crate::{
+    addon_engine::{Trouble, catalogue},
+    slim::ClusterSummary,
+    tenant_addresses::services::kubeconfig,
+};
 
 /// Everything that is needed to look at a release and to change it.
 pub(super) struct Place {
@@ -99,7 +97,7 @@ impl Controller {
             return stop(Hindrance::Cluster, &trouble, Wake::OnChange);
         };
         if let Err(trouble) =
-            resolve::compatible(definition.as_deref(), &cluster.spec.kubernetes_version)
+            catalogue::compatible(definition.as_deref(), &cluster.spec.kubernetes_version)
         {
             return stop(Hindrance::Request, &trouble, Wake::OnChange);
         }
@@ -154,8 +152,7 @@ impl Controller {
         });
         if let (true, Some(record)) = (stands, &world.latest) {
             let kinds = &self.engine.kinds;
-            let drift: Drift = place.request.drift;
-            let objects = look::objects(&place.client, kinds, release, record, drift).await?;
+            let objects = look::objects(&place.client, kinds, &place.request, record).await?;
             world.health = Some(objects.health);
             world.drifted = objects.drifted;
         }
@@ -200,7 +197,10 @@ impl Controller {
         let (reference, plain_http, namespace, of_team) = match (&addon.spec.helm, definition) {
             (Some(helm), _) => (&helm.credentials_ref, helm.plain_http, own.as_str(), true),
             (None, Some(definition)) => {
-                let chart = &definition.spec.chart;
+                let chart = match catalogue::chart(definition) {
+                    Ok(chart) => chart,
+                    Err(trouble) => return Ok(Err(trouble)),
+                };
                 (
                     &chart.credentials_ref,
                     chart.plain_http,

@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use butler_addons::{
-    compatibility::Range,
     request::{ChartRef, Drift, ReleaseId, Request, duration},
     values,
 };
@@ -14,26 +13,10 @@ use butler_api::{
 use kube::ResourceExt;
 use serde_json::Value;
 
+use crate::addon_engine::{Trouble, catalogue, schema};
+
 /// How long a step may take where nobody says.
 const PATIENCE: Duration = Duration::from_mins(10);
-
-/// Why nothing can be asked of Helm.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Trouble {
-    /// One word for programs.
-    pub(super) reason: &'static str,
-    /// What is wrong and what to do.
-    pub(super) message: String,
-}
-
-impl Trouble {
-    pub(super) fn new(reason: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            reason,
-            message: message.into(),
-        }
-    }
-}
 
 /// The release of an addon. That of the catalogue is named by the definition.
 pub(super) fn release(addon: &TenantAddon, definition: Option<&AddonDefinition>) -> ReleaseId {
@@ -71,6 +54,9 @@ pub(super) fn request(
     layers.extend(secrets.iter().map(|(name, value)| (name.as_str(), value)));
     let values =
         values::merge(layers).map_err(|error| Trouble::new("InvalidValues", error.to_string()))?;
+    if let Some(definition) = definition {
+        schema::check(definition, &values)?;
+    }
     let create_namespace = match (&addon.spec.helm, defaults) {
         (Some(helm), _) => helm.create_namespace,
         (None, Some(defaults)) => defaults.create_namespace,
@@ -90,6 +76,7 @@ pub(super) fn request(
             DriftMode::Report => Drift::Report,
             DriftMode::Off => Drift::Off,
         },
+        health: definition.map(catalogue::health).unwrap_or_default(),
         retry: addon.annotations().get(RETRY).cloned(),
     })
 }
@@ -115,29 +102,7 @@ fn chart(addon: &TenantAddon, definition: Option<&AddonDefinition>) -> Result<Ch
         let message = format!("the catalogue has no AddonDefinition {name:?}");
         return Err(Trouble::new("AddonNotFound", message));
     };
-    let chart = &definition.spec.chart;
-    Ok(ChartRef {
-        repository: chart.repository.clone(),
-        name: chart.name.clone(),
-        version: asked.unwrap_or_else(|| chart.default_version.clone()),
-        digest: None,
-    })
-}
-
-/// Whether the addon runs on this version of Kubernetes.
-pub(super) fn compatible(
-    definition: Option<&AddonDefinition>,
-    kubernetes: &str,
-) -> Result<(), Trouble> {
-    let wanted = definition.and_then(|definition| definition.spec.kubernetes_versions.as_deref());
-    let range = wanted.and_then(Range::parse);
-    match (range.and_then(|range| range.contains(kubernetes)), wanted) {
-        (Some(false), Some(wanted)) => {
-            let message = format!("it runs on Kubernetes {wanted}, the cluster is {kubernetes}");
-            Err(Trouble::new("Incompatible", message))
-        }
-        _ => Ok(()),
-    }
+    catalogue::chart_ref(definition, asked)
 }
 
 /// Whether the addon may take over a release that somebody else installed.
@@ -159,7 +124,7 @@ mod tests {
     fn definition(defaults: &Value) -> AddonDefinition {
         serde_json::from_value(json!({"metadata": {"name": "db"}, "spec": {
             "displayName": "DB", "description": "d", "category": "database", "defaults": defaults,
-            "kubernetesVersions": ">=1.30 <1.36",
+            "valuesSchema": {"properties": {"a": {"properties": {"x": {"type": "integer"}}}}},
             "chart": {"repository": "https://charts.example.com", "name": "postgres", "defaultVersion": "2.0.0"},
         }}))
         .unwrap()
@@ -181,6 +146,14 @@ mod tests {
     }
 
     #[test]
+    fn values_of_all_layers_together_must_fit_the_schema_of_the_catalogue() {
+        let addon = addon(&json!({"clusterRef": {"name": "c"}, "addon": "db"}));
+        let secret = [("Secret s, key k".to_owned(), json!({"a": {"x": "hunter2"}}))];
+        let trouble = request(&addon, Some(&definition(&json!({}))), &secret).unwrap_err();
+        assert!(trouble.message.contains("/a/x") && !trouble.message.contains("hunter2"));
+    }
+
+    #[test]
     fn a_chart_of_ones_own_is_named_after_the_addon() {
         let helm = json!({"repository": "oci://r/c", "chart": "app"});
         let addon = addon(&json!({"clusterRef": {"name": "c"}, "helm": helm, "version": "1.0.0"}));
@@ -197,13 +170,5 @@ mod tests {
             trouble.message,
             "the catalogue has no AddonDefinition \"nope\""
         );
-    }
-
-    #[test]
-    fn a_cluster_that_is_too_new_is_refused_with_both_versions() {
-        let definition = definition(&json!({}));
-        assert_eq!(compatible(Some(&definition), "v1.35.4"), Ok(()));
-        let trouble = compatible(Some(&definition), "v1.36.0").unwrap_err();
-        assert!(trouble.message.contains(">=1.30 <1.36") && trouble.message.contains("v1.36.0"));
     }
 }

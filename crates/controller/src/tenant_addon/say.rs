@@ -21,7 +21,7 @@ use butler_runtime::{
 
 use jiff::Timestamp;
 
-use super::resolve::Trouble;
+use crate::addon_engine::Trouble;
 
 /// How often what stands is looked at: nobody tells us when something changes in a tenant.
 const LOOK: Duration = Duration::from_mins(2);
