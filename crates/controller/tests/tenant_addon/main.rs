@@ -10,6 +10,7 @@
 
 mod faults;
 mod life;
+mod real_charts;
 mod repository;
 mod scene;
 #[path = "../stage/mod.rs"]

@@ -58,7 +58,7 @@ pub(crate) fn helm() -> std::path::PathBuf {
 pub(crate) struct Repository {
     address: SocketAddr,
     fetched: Arc<AtomicUsize>,
-    _folder: TempDir,
+    folder: TempDir,
     _server: Task,
 }
 
@@ -89,9 +89,18 @@ impl Repository {
         Self {
             address,
             fetched,
-            _folder: folder,
+            folder,
             _server: server,
         }
+    }
+
+    /// Adds a chart from a folder, under a version of its own.
+    pub(crate) fn add(&self, chart: &Path, version: &str) {
+        let folder = self.folder.path();
+        let chart = chart.to_str().expect("a path that is text");
+        let stamps = ["--version", version, "--app-version", version];
+        run(folder, &[&["package", chart][..], &stamps].concat());
+        run(folder, &["repo", "index", "."]);
     }
 
     pub(crate) fn url(&self) -> String {
