@@ -1,11 +1,11 @@
 //! `TenantAddon`: a release of Helm on a tenant cluster. What comes next is decided by `butler-addons` over what the
 //! cluster itself says; a step of Helm runs beside the passes and wakes its addon when it ends (ADR 0029).
 
-mod dependencies;
+pub(crate) mod dependencies;
 mod end;
-mod observe;
-mod resolve;
-mod say;
+pub(crate) mod observe;
+pub(crate) mod resolve;
+pub(crate) mod say;
 mod triggers;
 
 use std::sync::Arc;
@@ -40,7 +40,7 @@ use self::{
 };
 use crate::{
     Feeds, MANAGER, Surroundings,
-    addon_engine::{Engine, Key, Trouble},
+    addon_engine::{Engine, Key, Trouble, WORKERS},
 };
 
 /// Direct steps in one pass: a release that was left pending, put right, healthy and noted is four.
@@ -85,24 +85,15 @@ pub(crate) async fn run(
     let Some(settings) = &surroundings.addons else {
         return shutdown.cancelled().await;
     };
-    let (engine, ended) = match Engine::start(settings, Arc::clone(&surroundings.clock)) {
+    let clock = Arc::clone(&surroundings.clock);
+    let (engine, ended) = match Engine::start(settings, clock, WORKERS) {
         Ok(started) => started,
         Err(error) => {
             tracing::error!(folder = %settings.folder.display(), %error, "addons have no folder to work in");
             return shutdown.cancelled().await;
         }
     };
-    let controller = Controller {
-        feeds: Arc::clone(feeds),
-        applier: Applier::new(client.clone(), MANAGER),
-        events: Events::new(
-            client.clone(),
-            "tenant-addon",
-            Arc::clone(&surroundings.clock),
-        ),
-        clock: Arc::clone(&surroundings.clock),
-        engine,
-    };
+    let controller = Controller::new(client, feeds, surroundings, engine);
     controller::run(
         controller,
         &feeds.addons,
@@ -144,7 +135,7 @@ impl Reconciler for Controller {
             // The write is seen as a change.
             return Ok(Wake::OnChange);
         }
-        if self.engine.pool.job(&key(&addon)) == Job::Running {
+        if self.is_at_work(&addon) {
             // Its end wakes the addon.
             return Ok(Wake::OnChange);
         }
@@ -154,6 +145,32 @@ impl Reconciler for Controller {
 }
 
 impl Controller {
+    pub(crate) fn new(
+        client: &Client,
+        feeds: &Arc<Feeds>,
+        surroundings: &Surroundings,
+        engine: Engine,
+    ) -> Self {
+        let clock = || Arc::clone(&surroundings.clock);
+        Self {
+            feeds: Arc::clone(feeds),
+            applier: Applier::new(client.clone(), MANAGER),
+            events: Events::new(client.clone(), "tenant-addon", clock()),
+            clock: clock(),
+            engine,
+        }
+    }
+
+    /// Whether a step for it is under way.
+    pub(crate) fn is_at_work(&self, addon: &TenantAddon) -> bool {
+        self.engine.pool.job(&key(addon)) == Job::Running
+    }
+
+    /// Forgets one that is gone.
+    pub(crate) fn forget(&self, addon: &TenantAddon) {
+        self.engine.pool.forget(&key(addon));
+    }
+
     async fn report(&self, addon: &TenantAddon, report: Report) -> Result<Wake, PassError> {
         if let Some(note) = &report.note {
             self.events.tell(addon, note).await;
@@ -171,7 +188,9 @@ impl Controller {
             last_transition_time: Some(since),
             message: Some(report.message),
             installed_version: report.installed_version,
-            helm_release: report.release,
+            last_attempted_version: report.attempted_version.or(held.last_attempted_version),
+            // What stands is still there while it cannot be looked at, and says what to remove and what may be upgraded.
+            helm_release: report.release.or(held.helm_release),
         };
         status::report(&self.applier, addon, addon.status.as_ref(), &next).await?;
         Ok(report.wake)
@@ -204,7 +223,12 @@ impl Controller {
         }
     }
 
-    async fn advance(&self, addon: &TenantAddon, place: &Place) -> Result<Report, PassError> {
+    /// Looks at a release, and does or starts what is next.
+    pub(crate) async fn advance(
+        &self,
+        addon: &TenantAddon,
+        place: &Place,
+    ) -> Result<Report, PassError> {
         let request = &place.request;
         let mut world = self.world(addon, place).await?;
         let mut step = plan::next(request, &world, self.clock.now());

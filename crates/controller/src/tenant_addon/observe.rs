@@ -30,14 +30,14 @@ use crate::{
 };
 
 /// Everything that is needed to look at a release and to change it.
-pub(super) struct Place {
-    pub(super) request: Request,
-    pub(super) access: Access,
-    pub(super) client: Client,
-    pub(super) kubeconfig: Vec<u8>,
+pub(crate) struct Place {
+    pub(crate) request: Request,
+    pub(crate) access: Access,
+    pub(crate) client: Client,
+    pub(crate) kubeconfig: Vec<u8>,
 }
 
-type Found<T> = Result<T, Trouble>;
+pub(crate) type Found<T> = Result<T, Trouble>;
 
 impl Controller {
     pub(super) fn definition(&self, addon: &TenantAddon) -> Option<Arc<AddonDefinition>> {
@@ -82,6 +82,9 @@ impl Controller {
         };
         let request = match resolve::request(addon, definition.as_deref(), &secrets) {
             Ok(request) => request,
+            Err(trouble) if trouble.reason == resolve::WAITS_FOR_ROLLOUT => {
+                return stop(Hindrance::Dependencies, &trouble, Wake::OnChange);
+            }
             Err(trouble) => return stop(Hindrance::Request, &trouble, Wake::After(ASK)),
         };
         let access = match self.access(addon, definition.as_deref()).await? {
@@ -160,7 +163,10 @@ impl Controller {
     }
 
     /// The values that `valuesFrom` names.
-    async fn values(&self, addon: &TenantAddon) -> Result<Found<Vec<(String, Value)>>, ApiError> {
+    pub(crate) async fn values(
+        &self,
+        addon: &TenantAddon,
+    ) -> Result<Found<Vec<(String, Value)>>, ApiError> {
         let namespace = addon.namespace().unwrap_or_default();
         let mut layers = Vec::new();
         for source in &addon.spec.values_from {
@@ -188,7 +194,7 @@ impl Controller {
     }
 
     /// How the repository is spoken to.
-    async fn access(
+    pub(crate) async fn access(
         &self,
         addon: &TenantAddon,
         definition: Option<&AddonDefinition>,

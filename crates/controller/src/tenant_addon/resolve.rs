@@ -8,7 +8,7 @@ use butler_addons::{
 };
 use butler_api::{
     butler::{AddonDefinition, TenantAddon, addon_options::DriftMode},
-    names::{ADOPT, RETRY},
+    names::{ADOPT, CATALOGUE_VERSION, RETRY},
 };
 use kube::ResourceExt;
 use serde_json::Value;
@@ -18,8 +18,11 @@ use crate::addon_engine::{Trouble, catalogue, schema};
 /// How long a step may take where nobody says.
 const PATIENCE: Duration = Duration::from_mins(10);
 
+/// The reason of an addon that is not its turn.
+pub(crate) const WAITS_FOR_ROLLOUT: &str = "WaitsForRollout";
+
 /// The release of an addon. That of the catalogue is named by the definition.
-pub(super) fn release(addon: &TenantAddon, definition: Option<&AddonDefinition>) -> ReleaseId {
+pub(crate) fn release(addon: &TenantAddon, definition: Option<&AddonDefinition>) -> ReleaseId {
     if let Some(helm) = &addon.spec.helm {
         let name = helm
             .release_name
@@ -39,7 +42,7 @@ pub(super) fn release(addon: &TenantAddon, definition: Option<&AddonDefinition>)
 }
 
 /// The request; `secrets` are the keys that `valuesFrom` names, in its order.
-pub(super) fn request(
+pub(crate) fn request(
     addon: &TenantAddon,
     definition: Option<&AddonDefinition>,
     secrets: &[(String, Value)],
@@ -102,16 +105,30 @@ fn chart(addon: &TenantAddon, definition: Option<&AddonDefinition>) -> Result<Ch
         let message = format!("the catalogue has no AddonDefinition {name:?}");
         return Err(Trouble::new("AddonNotFound", message));
     };
+    let asked = match (&definition.spec.rollout, asked) {
+        (Some(_), None) => Some(granted(addon)?),
+        (_, asked) => asked,
+    };
     catalogue::chart_ref(definition, asked)
 }
 
+/// The version that a rollout lets the addon have. Without its word nothing is installed, lest a fleet moves at once.
+fn granted(addon: &TenantAddon) -> Result<String, Trouble> {
+    let granted = addon.annotations().get(CATALOGUE_VERSION).cloned();
+    granted.ok_or_else(|| {
+        let message = "waits for its turn in the rollout of the catalogue's version";
+        Trouble::new(WAITS_FOR_ROLLOUT, message)
+    })
+}
+
 /// Whether the addon may take over a release that somebody else installed.
-pub(super) fn adopts(annotations: &BTreeMap<String, String>) -> bool {
+pub(crate) fn adopts(annotations: &BTreeMap<String, String>) -> bool {
     annotations.get(ADOPT).is_some_and(|said| said == "true")
 }
 
 #[cfg(test)]
 mod tests {
+    use butler_api::butler::addon_definition::AddonRollout;
     use serde_json::json;
 
     use super::*;
@@ -160,6 +177,23 @@ mod tests {
         let request = request(&addon, None, &[]).unwrap();
         assert_eq!(request.release.to_string(), "own/own");
         assert!(request.create_namespace);
+    }
+
+    #[test]
+    fn while_a_version_spreads_an_addon_has_the_one_that_it_was_granted_or_waits() {
+        let mut follower = addon(&json!({"clusterRef": {"name": "c"}, "addon": "db"}));
+        let mut definition = definition(&json!({}));
+        definition.spec.rollout = Some(AddonRollout::default());
+        let trouble = request(&follower, Some(&definition), &[]).unwrap_err();
+        assert_eq!(trouble.reason, WAITS_FOR_ROLLOUT);
+        follower
+            .annotations_mut()
+            .insert(CATALOGUE_VERSION.to_owned(), "1.9.0".to_owned());
+        let granted = request(&follower, Some(&definition), &[]).unwrap();
+        assert_eq!(granted.chart.version, "1.9.0");
+        follower.spec.version = Some("3.0.0".to_owned());
+        let own = request(&follower, Some(&definition), &[]).unwrap();
+        assert_eq!(own.chart.version, "3.0.0", "who names a version has it");
     }
 
     #[test]

@@ -37,6 +37,7 @@ pub(crate) struct Report {
     pub(crate) message: String,
     pub(crate) verdicts: Vec<Verdict>,
     pub(crate) installed_version: Option<String>,
+    pub(crate) attempted_version: Option<String>,
     pub(crate) release: Option<HelmRelease>,
     pub(crate) note: Option<Note>,
     pub(crate) wake: Wake,
@@ -124,6 +125,7 @@ fn finish(
         message,
         verdicts,
         installed_version: None,
+        attempted_version: None,
         release: None,
         note,
         wake,
@@ -132,6 +134,7 @@ fn finish(
 
 /// What stands, as far as its record says.
 fn with_release(mut report: Report, request: &Request, world: &World) -> Report {
+    report.attempted_version = Some(request.chart.version.clone());
     let Some(last) = world.revisions.last() else {
         return report;
     };

@@ -9,6 +9,7 @@
 )]
 
 mod faults;
+mod fleet;
 mod life;
 mod real_charts;
 mod repository;
