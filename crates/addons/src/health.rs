@@ -71,18 +71,81 @@ impl Health {
     }
 }
 
-/// How an object is, judged by what it says of itself.
-pub fn assess(object: &Value) -> State {
-    if object.pointer("/metadata/deletionTimestamp").is_some() {
-        return progressing("it is being deleted");
+/// When objects of one kind are as they should be, where the usual rules do not know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Rule {
+    /// Group of the kind.
+    pub group: String,
+    /// The kind.
+    pub kind: String,
+    /// What it must say.
+    pub wants: Wants,
+}
+
+/// What an object says when all is well.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum Wants {
+    /// A condition that is true.
+    Condition(String),
+    /// A field, such as `status.phase`, with this text.
+    Field {
+        /// Where it is.
+        path: String,
+        /// What it holds.
+        equals: String,
+    },
+}
+
+/// How an object is by these rules, or by the usual ones where none of them is for its kind.
+pub fn assess_by(rules: &[Rule], object: &Value) -> State {
+    let (group, kind) = kind_of(object);
+    let mut own = rules
+        .iter()
+        .filter(|rule| rule.group == group && rule.kind == kind)
+        .peekable();
+    if own.peek().is_none() || object.pointer("/metadata/deletionTimestamp").is_some() {
+        return assess(object);
     }
+    if is_stale(object) {
+        return progressing("its controller has not seen its latest change");
+    }
+    let states = own.map(|rule| match &rule.wants {
+        Wants::Condition(type_) => by_condition(object, type_),
+        Wants::Field { path, equals } => by_field(object, path, equals),
+    });
+    let mut troubled = states.filter(|state| *state != State::Ready);
+    troubled.next().unwrap_or(State::Ready)
+}
+
+fn by_field(object: &Value, path: &str, equals: &str) -> State {
+    let found = path
+        .split('.')
+        .try_fold(object, |value, key| value.get(key))
+        .and_then(Value::as_str);
+    match found {
+        Some(said) if said == equals => State::Ready,
+        Some(said) => progressing(format!("{path} is {said}, not {equals}")),
+        None => progressing(format!("{path} is not {equals} yet")),
+    }
+}
+
+/// Group and kind.
+fn kind_of(object: &Value) -> (&str, &str) {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or("");
     let group = object
         .get("apiVersion")
         .and_then(Value::as_str)
         .unwrap_or("");
     let group = group.rsplit_once('/').map_or("", |(group, _)| group);
-    match (group, kind) {
+    (group, kind)
+}
+
+/// How an object is, judged by what it says of itself.
+pub fn assess(object: &Value) -> State {
+    if object.pointer("/metadata/deletionTimestamp").is_some() {
+        return progressing("it is being deleted");
+    }
+    match kind_of(object) {
         ("apps", "Deployment") => deployment(object),
         ("apps", "StatefulSet") => stateful_set(object),
         ("apps", "DaemonSet") => daemon_set(object),

@@ -13,4 +13,5 @@ pub mod ownership;
 pub mod plan;
 pub mod record;
 pub mod request;
+pub mod rollout;
 pub mod values;

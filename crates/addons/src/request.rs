@@ -6,6 +6,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::health::Rule;
+
 /// A release of Helm: its name is unique in its namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct ReleaseId {
@@ -69,6 +71,8 @@ pub struct Request {
     pub history: u32,
     /// What to do about drift.
     pub drift: Drift,
+    /// When objects of its own kinds are healthy.
+    pub health: Vec<Rule>,
     /// Changed by somebody who wants the same to be tried again.
     pub retry: Option<String>,
 }
@@ -97,6 +101,7 @@ impl Request {
             timeout: _,
             history: _,
             drift: _,
+            health: _,
             retry,
         } = self;
         let whole = json!({"chart": chart, "values": values, "retry": retry});
@@ -163,6 +168,7 @@ pub(crate) mod tests {
             timeout: Duration::from_mins(10),
             history: 10,
             drift: Drift::Correct,
+            health: Vec::new(),
             retry: None,
         }
     }

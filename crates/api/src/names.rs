@@ -54,6 +54,8 @@ pub const UNUSED_SINCE: &str = "butler.butlerlabs.dev/unused-since";
 pub const FOR_ADDONS: &str = "butler.butlerlabs.dev/for-addons";
 /// The annotation by which an addon takes over a release that somebody else installed.
 pub const ADOPT: &str = "butler.butlerlabs.dev/adopt-release";
+/// The annotation that says which version of the catalogue an addon may have while that version spreads over the fleet.
+pub const CATALOGUE_VERSION: &str = "butler.butlerlabs.dev/catalogue-version";
 /// Keeps an addon until its release is gone.
 pub const ADDON_FINALIZER: &str = "butler.butlerlabs.dev/addon";
 /// The annotation of a TenantCluster by which its user agrees that addons which it no longer wants are removed: their

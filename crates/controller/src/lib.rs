@@ -4,9 +4,11 @@
 //! report. [`run`] wires them: one slim watch per kind, shared by all who need it.
 
 pub mod addon_engine;
+pub mod addon_rollout;
 pub mod address_claim;
 pub mod butler_config;
 pub mod ip_allocation;
+pub mod management_addon;
 pub mod namespaces;
 pub mod network_pool;
 pub mod provider_config;
@@ -22,7 +24,8 @@ use std::{sync::Arc, time::Duration};
 use butler_api::{
     addresses::{IPAddress, IPAddressClaim},
     butler::{
-        AddonDefinition, ButlerConfig, IPAllocation, NetworkPool, ProviderConfig, Team, TenantAddon,
+        AddonDefinition, ButlerConfig, IPAllocation, ManagementAddon, NetworkPool, ProviderConfig,
+        Team, TenantAddon,
     },
 };
 use butler_runtime::{
@@ -50,6 +53,7 @@ pub(crate) struct Feeds {
     pub(crate) clusters: Feed<ClusterSummary>,
     pub(crate) addons: Feed<TenantAddon>,
     pub(crate) definitions: Feed<AddonDefinition>,
+    pub(crate) management_addons: Feed<ManagementAddon>,
     /// All of them, so that a namespace which is not ours is seen before it is touched.
     pub(crate) namespaces: Feed<Namespace>,
     pub(crate) bindings: Feed<RoleBinding>,
@@ -74,6 +78,7 @@ impl Feeds {
             clusters: Feed::start_by_namespace(Api::all(client.clone()), everything.clone()),
             addons: Feed::start_by_namespace(Api::all(client.clone()), everything.clone()),
             definitions: Feed::start(Api::all(client.clone()), everything.clone()),
+            management_addons: Feed::start(Api::all(client.clone()), everything.clone()),
             namespaces: Feed::start(Api::all(client.clone()), everything.clone()),
             bindings: Feed::start(Api::all(client.clone()), ours),
             pools: Feed::start(Api::all(client.clone()), everything.clone()),
@@ -94,6 +99,7 @@ impl Feeds {
             clusters,
             addons,
             definitions,
+            management_addons,
             namespaces,
             bindings,
             pools,
@@ -111,6 +117,7 @@ impl Feeds {
             clusters.ready(),
             addons.ready(),
             definitions.ready(),
+            management_addons.ready(),
             namespaces.ready(),
             bindings.ready(),
             pools.ready(),
@@ -141,6 +148,8 @@ pub struct Surroundings {
     pub providers: provider_config::ProviderMetrics,
     /// Where Helm is; without it addons are left alone.
     pub addons: Option<addon_engine::Settings>,
+    /// Where addons of the management cluster find its API server; otherwise where this process finds it.
+    pub management: Option<management_addon::Management>,
 }
 
 impl Surroundings {
@@ -159,6 +168,7 @@ impl Surroundings {
             pools,
             providers,
             addons: None,
+            management: None,
         }
     }
 
@@ -191,7 +201,7 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
     let addresses = Box::pin(addresses(&client, &feeds, &surroundings, &shutdown));
     tokio::join!(
         addresses,
-        Box::pin(tenant_addon::run(&client, &feeds, &surroundings, &shutdown)),
+        Box::pin(addons(&client, &feeds, &surroundings, &shutdown)),
         Box::pin(tenant_cluster::run(
             &client,
             &feeds,
@@ -225,7 +235,21 @@ pub async fn run_addons(client: Client, surroundings: Surroundings, shutdown: Ca
         () = shutdown.cancelled() => return,
         () = feeds.ready() => surroundings.readiness.set(true),
     }
-    tenant_addon::run(&client, &feeds, &surroundings, &shutdown).await;
+    addons(&client, &feeds, &surroundings, &shutdown).await;
+}
+
+/// Addons of tenants and of the management cluster.
+async fn addons(
+    client: &Client,
+    feeds: &Arc<Feeds>,
+    surroundings: &Surroundings,
+    shutdown: &CancellationToken,
+) {
+    tokio::join!(
+        tenant_addon::run(client, feeds, surroundings, shutdown),
+        management_addon::run(client, feeds, surroundings, shutdown),
+        addon_rollout::run(client, feeds, surroundings, shutdown),
+    );
 }
 
 /// Everything about addresses: pools, claims on them, machines' claims, what providers have left, what clusters want.

@@ -7,10 +7,12 @@ use butler_capi::{
     access,
     core::{BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE},
 };
-use butler_runtime::rbac::{Manifest, OWN, RBAC, READ, WRITE, cluster_role, process, rule};
+use butler_runtime::rbac::{
+    Manifest, OWN, RBAC, READ, WRITE, account, cluster_role, local_role, process, rule,
+};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use crate::{LEASE, MANAGER, team};
+use crate::{LEASE, MANAGER, management_addon::ACCOUNT, team};
 
 const BUTLER: &str = "butler.butlerlabs.dev";
 const CLUSTER_API: &str = "cluster.x-k8s.io";
@@ -45,8 +47,21 @@ pub fn files() -> Vec<(&'static str, Vec<Manifest>)> {
             "controller",
             process(MANAGER, SYSTEM_NAMESPACE, LEASE, controller()),
         ),
+        ("management-addons", management_addons()),
         ("teams", teams()),
     ]
+}
+
+/// The account that addons of the management cluster are installed with, and that the controller may act as it. Charts
+/// bring roles and webhooks of their own, so it may do everything: a platform that wants no such addons leaves it out.
+fn management_addons() -> Vec<Manifest> {
+    let token = PolicyRule {
+        resource_names: Some(vec![ACCOUNT.to_owned()]),
+        ..rule(&[""], &["serviceaccounts/token"], &["create"])
+    };
+    let [who, everywhere] = account(ACCOUNT, SYSTEM_NAMESPACE, "cluster-admin");
+    let [role, binding] = local_role(ACCOUNT, SYSTEM_NAMESPACE, MANAGER, vec![token]);
+    vec![who, everywhere, role, binding]
 }
 
 fn controller() -> Vec<PolicyRule> {
@@ -77,10 +92,19 @@ fn controller() -> Vec<PolicyRule> {
         ),
         rule(&[BUTLER], &["networkpools", "providerconfigs"], &READ),
         rule(&[BUTLER], &["ipallocations"], &OWN),
-        rule(&[BUTLER], &["addondefinitions"], &READ),
+        rule(&[BUTLER], &["addondefinitions", "managementaddons"], &READ),
         // Those that come with a cluster are made and removed with it.
         rule(&[BUTLER], &["tenantaddons"], &OWN),
-        rule(&[BUTLER], &["tenantaddons/status"], &["patch"]),
+        rule(
+            &[BUTLER],
+            &[
+                "addondefinitions/status",
+                "managementaddons",
+                "managementaddons/status",
+                "tenantaddons/status",
+            ],
+            &["patch"],
+        ),
         rule(
             &[BUTLER],
             &[

@@ -9,7 +9,7 @@ use butler_addons::{
     health::{self, Health, State},
     manifest::{self, ObjectId, Planned},
     record::{self, HEALTHY, Record, Revision},
-    request::{Drift, ReleaseId},
+    request::{Drift, ReleaseId, Request},
 };
 use butler_runtime::{drift, error::ApiError};
 use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -163,10 +163,10 @@ pub struct Objects {
 pub async fn objects(
     client: &Client,
     kinds: &Kinds,
-    release: &ReleaseId,
+    request: &Request,
     record: &Record,
-    drift: Drift,
 ) -> Result<Objects, LookError> {
+    let (release, drift) = (&request.release, request.drift);
     let mut states = Vec::new();
     let mut drifted = Vec::new();
     for planned in planned(release, record)? {
@@ -184,7 +184,7 @@ pub async fn objects(
             continue;
         };
         let live = with_kind(&live, &planned.id);
-        let mut state = health::assess(&live);
+        let mut state = health::assess_by(&request.health, &live);
         if let State::Progressing(why) = &state
             && let Some(trouble) = trouble(client, release, &live).await?
         {

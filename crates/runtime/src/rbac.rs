@@ -40,42 +40,71 @@ pub enum Manifest {
 
 /// The service account of a process, what it may do everywhere, and its lease in its own namespace.
 pub fn process(name: &str, namespace: &str, lease: &str, rules: Vec<PolicyRule>) -> Vec<Manifest> {
-    let subjects = Some(vec![Subject {
-        kind: "ServiceAccount".to_owned(),
-        name: name.to_owned(),
-        namespace: Some(namespace.to_owned()),
-        api_group: None,
-    }]);
-    let role_ref = |kind: &str| RoleRef {
-        api_group: RBAC.to_owned(),
-        kind: kind.to_owned(),
-        name: name.to_owned(),
-    };
+    let [who, everywhere] = account(name, namespace, name);
+    let [role, binding] = local_role(name, namespace, name, lease_rules(lease));
     vec![
         Manifest::Namespace(Namespace {
             metadata: named(namespace, None),
             ..Namespace::default()
         }),
+        who,
+        cluster_role(name, rules),
+        everywhere,
+        role,
+        binding,
+    ]
+}
+
+/// A service account that has a role everywhere.
+pub fn account(name: &str, namespace: &str, role: &str) -> [Manifest; 2] {
+    [
         Manifest::ServiceAccount(ServiceAccount {
             metadata: named(name, Some(namespace)),
             ..ServiceAccount::default()
         }),
-        cluster_role(name, rules),
         Manifest::ClusterRoleBinding(ClusterRoleBinding {
             metadata: named(name, None),
-            role_ref: role_ref("ClusterRole"),
-            subjects: subjects.clone(),
+            role_ref: role_ref("ClusterRole", role),
+            subjects: Some(vec![service_account(name, namespace)]),
         }),
+    ]
+}
+
+/// A role in one namespace, for a service account of the same namespace.
+pub fn local_role(
+    name: &str,
+    namespace: &str,
+    account: &str,
+    rules: Vec<PolicyRule>,
+) -> [Manifest; 2] {
+    [
         Manifest::Role(Role {
             metadata: named(name, Some(namespace)),
-            rules: Some(lease_rules(lease)),
+            rules: Some(rules),
         }),
         Manifest::RoleBinding(RoleBinding {
             metadata: named(name, Some(namespace)),
-            role_ref: role_ref("Role"),
-            subjects,
+            role_ref: role_ref("Role", name),
+            subjects: Some(vec![service_account(account, namespace)]),
         }),
     ]
+}
+
+fn service_account(name: &str, namespace: &str) -> Subject {
+    Subject {
+        kind: "ServiceAccount".to_owned(),
+        name: name.to_owned(),
+        namespace: Some(namespace.to_owned()),
+        api_group: None,
+    }
+}
+
+fn role_ref(kind: &str, name: &str) -> RoleRef {
+    RoleRef {
+        api_group: RBAC.to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+    }
 }
 
 /// A role that is bound in some namespaces or everywhere.

@@ -365,6 +365,10 @@ mod tests {
                 "containerd",
                 "containerd-shim-runc-v2",
                 "ctr",
+                "metrics-server-chart",
+                "local-path-provisioner-chart",
+                "cilium-chart",
+                "cert-manager-chart",
                 "proxy-server",
                 "proxy-agent"
             ]

@@ -31,6 +31,8 @@ macro_rules! embedded {
 /// Every module of `toolchain/go`.
 pub(crate) fn embedded() -> Vec<GoModule> {
     embedded![
+        "cert-manager",
+        "cilium",
         "cluster-api",
         "containerd",
         "coredns",
@@ -39,6 +41,7 @@ pub(crate) fn embedded() -> Vec<GoModule> {
         "konnectivity",
         "kubernetes-1.34",
         "kubernetes-1.35",
+        "local-path-provisioner",
         "metrics-server",
         "registry",
     ]

@@ -148,6 +148,19 @@ impl Toolchain {
         Ok(self.installed(component, artifact)?.path)
     }
 
+    /// The folder of an installed component's Helm chart, such as `cilium`.
+    pub fn chart(&self, component: &str) -> Result<PathBuf, Error> {
+        let name = format!("{component}-chart");
+        let found = self.settings.manifest.find(&name, None);
+        let (component, artifact) = found.ok_or_else(|| self.unknown(&name))?;
+        let folder = self.installed(component, artifact)?.path;
+        // A tree keeps the places that its files have in the Go module.
+        Ok(match &artifact.kind {
+            Kind::Tree { paths, .. } => paths.iter().fold(folder, |below, path| below.join(path)),
+            Kind::Binary { .. } => folder,
+        })
+    }
+
     /// What there is of every pinned artifact, by a quick look.
     pub fn status(&self) -> Vec<ArtifactStatus> {
         self.look(Depth::Quick)

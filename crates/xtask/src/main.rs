@@ -45,7 +45,13 @@ enum Task {
         /// What to measure
         #[arg(value_enum)]
         subject: bench::Subject,
+        /// How long addons are watched while nothing happens
+        #[arg(long, default_value = "600")]
+        quiet_seconds: u64,
     },
+    /// Run the controllers of addons alone, to be measured
+    #[command(hide = true)]
+    AddonsAlone(bench::addons::alone::Alone),
     /// Make the real components available: etcd, Kubernetes, Cluster API, Helm, ...
     #[command(subcommand)]
     Toolchain(butler_toolchain::cli::Command),
@@ -69,7 +75,11 @@ fn run() -> Result<()> {
         Task::Test => test::run(),
         Task::E2e => e2e::run(),
         Task::Up => up::run(),
-        Task::Bench { subject } => bench::run(subject),
+        Task::Bench {
+            subject,
+            quiet_seconds,
+        } => bench::run(subject, quiet_seconds),
+        Task::AddonsAlone(alone) => bench::addons::alone::run(alone),
         Task::Toolchain(command) => Ok(butler_toolchain::cli::run(&command)?),
     }
 }

@@ -149,3 +149,52 @@ fn the_summary_counts_and_names_what_failed_first() {
     assert_eq!(health.summary(), "1 of 3 ready; Pod c: no");
     assert!(health.has_failed() && !health.is_ready());
 }
+
+#[test]
+fn the_rules_of_a_catalogue_judge_kinds_that_nobody_else_knows() {
+    let rules = [
+        Rule {
+            group: "monitoring.coreos.com".to_owned(),
+            kind: "Prometheus".to_owned(),
+            wants: Wants::Condition("Available".to_owned()),
+        },
+        Rule {
+            group: "operator.victoriametrics.com".to_owned(),
+            kind: "VMSingle".to_owned(),
+            wants: Wants::Field {
+                path: "status.updateStatus".to_owned(),
+                equals: "operational".to_owned(),
+            },
+        },
+    ];
+    let prometheus = |status: &str| {
+        json!({
+            "apiVersion": "monitoring.coreos.com/v1", "kind": "Prometheus",
+            "status": {"conditions": [{"type": "Available", "status": status, "message": "no pods"}]},
+        })
+    };
+    assert_eq!(
+        assess(&prometheus("False")),
+        State::Ready,
+        "by the usual rules"
+    );
+    assert!(is_waiting(
+        &assess_by(&rules, &prometheus("False")),
+        "no pods"
+    ));
+    assert_eq!(assess_by(&rules, &prometheus("True")), State::Ready);
+    let single = |status: &str| {
+        json!({
+            "apiVersion": "operator.victoriametrics.com/v1beta1", "kind": "VMSingle",
+            "status": {"updateStatus": status},
+        })
+    };
+    let state = assess_by(&rules, &single("expanding"));
+    assert!(
+        is_waiting(&state, "is expanding, not operational"),
+        "{state:?}"
+    );
+    assert_eq!(assess_by(&rules, &single("operational")), State::Ready);
+    let other = json!({"apiVersion": "example.com/v1", "kind": "Prometheus"});
+    assert_eq!(assess_by(&rules, &other), State::Ready, "another group");
+}

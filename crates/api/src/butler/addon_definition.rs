@@ -1,5 +1,8 @@
 //! `AddonDefinition`: an entry of the addon catalogue. It describes a chart and installs nothing by itself.
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::{apis::meta::v1::Condition, util::intstr::IntOrString};
 use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +20,7 @@ use crate::{cel, common::LocalRef};
     shortname = "ad",
     shortname = "adddef",
     category = "butler",
+    status = "AddonDefinitionStatus",
     derive = "Default",
     derive = "PartialEq",
     doc = "An entry of the addon catalogue: a Helm chart that clusters can install by a short name.",
@@ -47,7 +51,12 @@ use crate::{cel, common::LocalRef};
         json_path = ".metadata.creationTimestamp"
     )
 )]
-#[x_kube(crates(kube_core = "::kube_core"))]
+#[x_kube(
+    crates(kube_core = "::kube_core"),
+    validation = Rule::new("has(self.chart) != (has(self.builtIn) && self.builtIn)")
+        .message("give either a chart or builtIn: true, for what machines bring along")
+        .field_path(".chart")
+)]
 #[serde(rename_all = "camelCase")]
 pub struct AddonDefinitionSpec {
     /// Name for people, such as `Argo CD`.
@@ -58,8 +67,12 @@ pub struct AddonDefinitionSpec {
     pub description: String,
     /// The shelf of the catalogue it stands on.
     pub category: AddonCategory,
-    /// The chart and its versions.
-    pub chart: AddonChart,
+    /// The chart and its versions. Left out where the addon is built in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chart: Option<AddonChart>,
+    /// Whether the machines of a cluster bring it along, so that nothing is installed. Defaults to false.
+    #[serde(default)]
+    pub built_in: bool,
     /// How the chart is installed where a user says nothing else.
     #[serde(default)]
     pub defaults: AddonDefaults,
@@ -82,6 +95,19 @@ pub struct AddonDefinitionSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "kubernetes_versions")]
     pub kubernetes_versions: Option<String>,
+    /// A JSON Schema of the Helm values: those of an installation, together with the ones below `defaults`, are checked
+    /// against it before Helm runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::free_form")]
+    pub values_schema: Option<Value>,
+    /// When objects of kinds that Kubernetes itself does not know count as healthy. Without a rule they do once they are
+    /// there, or once their condition `Ready` is true if they have one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
+    pub health: Vec<AddonHealthRule>,
+    /// How another default version spreads over the TenantAddons that name none. Without it all of them move at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<AddonRollout>,
     /// An emoji for lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8))]
@@ -160,6 +186,129 @@ pub struct AddonChart {
     /// Speaks HTTP without TLS to an `oci://` registry. Defaults to false.
     #[serde(default)]
     pub plain_http: bool,
+}
+
+/// How another default version spreads over the addons that follow the catalogue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AddonRollout {
+    /// Clusters that come first, wave by wave: the next begins when all addons of the one before are ready. Clusters of no
+    /// wave come last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub waves: Vec<AddonWave>,
+    /// How many addons may be unavailable at once, as a number or as a part of all, such as `10%`. Defaults to 1.
+    #[schemars(schema_with = "max_unavailable")]
+    pub max_unavailable: IntOrString,
+    /// How many addons may fail before it goes no further. Defaults to 0.
+    #[schemars(range(min = 0))]
+    pub max_failures: i32,
+}
+
+impl Default for AddonRollout {
+    fn default() -> Self {
+        Self {
+            waves: Vec::new(),
+            max_unavailable: IntOrString::Int(1),
+            max_failures: 0,
+        }
+    }
+}
+
+/// Clusters that come together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AddonWave {
+    /// Name of the wave, such as `canary`.
+    #[schemars(length(min = 1, max = 63))]
+    pub name: String,
+    /// Labels that a TenantCluster must have.
+    #[schemars(extend("minProperties" = 1, "maxProperties" = 16))]
+    pub match_labels: BTreeMap<String, String>,
+}
+
+fn max_unavailable(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "x-kubernetes-int-or-string": true,
+        "x-kubernetes-validations": [{
+            "rule": "type(self) == int ? self > 0 : self.matches('^[1-9][0-9]{0,2}%?$')",
+            "message": "must be a number of at least 1, or a part of all such as 10%",
+        }],
+    })
+}
+
+/// How far the catalogue's version is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AddonDefinitionStatus {
+    /// The generation this status speaks about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// RolledOut.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// The rollout of the default version, where `spec.rollout` says how.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<AddonRolloutStatus>,
+}
+
+/// How far a rollout is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AddonRolloutStatus {
+    /// The version that spreads.
+    pub version: String,
+    /// TenantAddons that follow the catalogue.
+    pub total: i32,
+    /// Those that have the version and are ready.
+    pub updated: i32,
+    /// Those on their way to it.
+    pub updating: i32,
+    /// Those that did not get there.
+    pub failed: i32,
+    /// The wave that is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wave: Option<String>,
+}
+
+/// When objects of one kind count as healthy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(
+    crates(kube_core = "::kube_core"),
+    validation = Rule::new("has(self.condition) != has(self.field)")
+        .message("give either a condition or a field")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct AddonHealthRule {
+    /// Group of the kind, such as `monitoring.coreos.com`.
+    #[schemars(length(max = 253))]
+    pub group: String,
+    /// The kind, such as `Prometheus`.
+    #[schemars(length(min = 1, max = 63))]
+    pub kind: String,
+    /// Condition that must be true, such as `Available`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 316))]
+    pub condition: Option<String>,
+    /// Field that must have a value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<AddonHealthField>,
+}
+
+/// A field of an object, and the text that it holds when all is well.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AddonHealthField {
+    /// Where it is, such as `status.updateStatus`.
+    #[schemars(length(min = 1, max = 253), regex(pattern = "^[^.]+([.][^.]+)*$"))]
+    pub path: String,
+    /// What it holds.
+    #[schemars(length(max = 253))]
+    pub equals: String,
 }
 
 fn kubernetes_versions(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -91,7 +91,7 @@ pub struct ManagementAddonStatus {
     /// The generation this status speaks about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Ready, Progressing and Degraded.
+    /// Ready, DependenciesMet, Installed and Healthy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,

@@ -195,6 +195,9 @@ pub struct TenantAddonStatus {
     /// Version that runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub installed_version: Option<String>,
+    /// Version that was last tried, whether it worked or not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_attempted_version: Option<String>,
     /// The Helm release behind it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub helm_release: Option<HelmRelease>,

@@ -1,13 +1,16 @@
 //! What every controller of addons works with: Helm, charts, and a bounded pool of steps.
 
+pub(crate) mod catalogue;
+pub(crate) mod schema;
+
 use std::{io, path::PathBuf, sync::Arc};
 
 use butler_helm::{charts::Charts, look::Kinds, pool::Pool, process::Helm};
 use butler_runtime::clock::SharedClock;
 use futures::Stream;
 
-/// Steps of Helm at once: they wait for API servers for a third of their time (ADR 0029).
-const WORKERS: usize = 3;
+/// Steps of Helm for tenants at once: they wait for API servers for a third of their time (ADR 0029).
+pub(crate) const WORKERS: usize = 3;
 
 /// Where Helm is, and where it may write.
 #[derive(Clone, Debug)]
@@ -18,6 +21,24 @@ pub struct Settings {
     pub folder: PathBuf,
     /// Beginnings of chart repositories' addresses, and what is asked in their place.
     pub mirrors: Vec<(String, String)>,
+}
+
+/// Why nothing can be asked of Helm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    /// One word for programs.
+    pub(crate) reason: &'static str,
+    /// What is wrong and what to do.
+    pub(crate) message: String,
+}
+
+impl Trouble {
+    pub(crate) fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+        }
+    }
 }
 
 /// Whom a step is for.
@@ -37,14 +58,15 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// The engine, and a stream of those whose step ended.
+    /// The engine with so many steps at once, and a stream of those whose step ended.
     pub(crate) fn start(
         settings: &Settings,
         clock: SharedClock,
+        workers: usize,
     ) -> io::Result<(Self, impl Stream<Item = Key> + Send + use<>)> {
         let helm = Helm::new(settings.helm.clone(), settings.folder.clone())?;
         let charts = Charts::new(helm.clone(), settings.mirrors.clone())?;
-        let (pool, ended) = Pool::new(WORKERS, clock);
+        let (pool, ended) = Pool::new(workers, clock);
         let engine = Self {
             helm,
             charts: Arc::new(charts),

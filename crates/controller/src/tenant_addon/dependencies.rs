@@ -10,7 +10,8 @@ use butler_api::butler::{AddonDefinition, TenantAddon};
 use butler_runtime::conditions;
 use kube::ResourceExt;
 
-use super::resolve::{Trouble, release};
+use super::resolve::release;
+use crate::addon_engine::Trouble;
 
 /// An addon with its entry of the catalogue.
 pub(crate) type Entry = (Arc<TenantAddon>, Option<Arc<AddonDefinition>>);

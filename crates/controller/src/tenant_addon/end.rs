@@ -1,6 +1,9 @@
 //! The end of an addon: its release goes first, unless the cluster is gone and took it along.
 
-use butler_addons::plan::{self, Step, World};
+use butler_addons::{
+    plan::{self, Step, World},
+    request::{self, ReleaseId},
+};
 use butler_api::{
     butler::{TenantAddon, TenantCluster},
     names::{ADDON_FINALIZER, FORCE_DELETE},
@@ -12,7 +15,7 @@ use butler_runtime::{
     finalizers,
 };
 use butler_steward::tenant::client::connect;
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 
 use super::{Controller, PassError, dependencies, key, resolve, say};
 use crate::{
@@ -90,16 +93,30 @@ impl Controller {
         };
         let client = connect(&kubeconfig).await?;
         let definition = self.definition(addon);
-        let mut target = resolve::release(addon, definition.as_deref());
+        let target = resolve::release(addon, definition.as_deref());
+        Ok(self
+            .remove_release(addon, &client, kubeconfig, target)
+            .await?)
+    }
+
+    /// Takes the next step towards a release that is gone; nothing when it is. `target` is the one that an addon would have
+    /// which never said which it has.
+    pub(crate) async fn remove_release(
+        &self,
+        addon: &TenantAddon,
+        client: &Client,
+        kubeconfig: Vec<u8>,
+        mut target: ReleaseId,
+    ) -> Result<Option<Step>, look::LookError> {
         // The definition may be gone or say something else by now.
         let known = addon
             .status
             .as_ref()
             .and_then(|status| status.helm_release.clone());
         if let Some((namespace, name)) = known.and_then(|known| known.namespace.zip(known.name)) {
-            target = butler_addons::request::ReleaseId { namespace, name };
+            target = ReleaseId { namespace, name };
         }
-        let records = look::records(&client, &target).await?;
+        let records = look::records(client, &target).await?;
         let world = World {
             revisions: records.revisions,
             latest: records.latest,
@@ -113,11 +130,7 @@ impl Controller {
         }
         if step == Step::Uninstall {
             let (helm, owner) = (self.engine.helm.clone(), world.owner);
-            let timeout = addon
-                .spec
-                .timeout
-                .as_deref()
-                .and_then(butler_addons::request::duration);
+            let timeout = addon.spec.timeout.as_deref().and_then(request::duration);
             let timeout = timeout.unwrap_or(std::time::Duration::from_mins(10));
             self.engine.pool.submit(key(addon), None, async move {
                 let cluster = release::Target {

@@ -2,11 +2,11 @@
 //! cluster itself says; a step of Helm runs beside the passes and wakes its addon when it ends (ADR 0029).
 
 mod addresses;
-mod dependencies;
+pub(crate) mod dependencies;
 mod end;
-mod observe;
-mod resolve;
-mod say;
+pub(crate) mod observe;
+pub(crate) mod resolve;
+pub(crate) mod say;
 mod triggers;
 
 use std::sync::Arc;
@@ -37,12 +37,11 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     observe::Place,
-    resolve::Trouble,
     say::{Hindrance, Report, Seen, hindered},
 };
 use crate::{
     Feeds, MANAGER, Surroundings,
-    addon_engine::{Engine, Key},
+    addon_engine::{Engine, Key, Trouble, WORKERS},
 };
 
 /// Direct steps in one pass: a release that was left pending, put right, healthy and noted is four.
@@ -87,24 +86,15 @@ pub(crate) async fn run(
     let Some(settings) = &surroundings.addons else {
         return shutdown.cancelled().await;
     };
-    let (engine, ended) = match Engine::start(settings, Arc::clone(&surroundings.clock)) {
+    let clock = Arc::clone(&surroundings.clock);
+    let (engine, ended) = match Engine::start(settings, clock, WORKERS) {
         Ok(started) => started,
         Err(error) => {
             tracing::error!(folder = %settings.folder.display(), %error, "addons have no folder to work in");
             return shutdown.cancelled().await;
         }
     };
-    let controller = Controller {
-        feeds: Arc::clone(feeds),
-        applier: Applier::new(client.clone(), MANAGER),
-        events: Events::new(
-            client.clone(),
-            "tenant-addon",
-            Arc::clone(&surroundings.clock),
-        ),
-        clock: Arc::clone(&surroundings.clock),
-        engine,
-    };
+    let controller = Controller::new(client, feeds, surroundings, engine);
     controller::run(
         controller,
         &feeds.addons,
@@ -146,7 +136,7 @@ impl Reconciler for Controller {
             // The write is seen as a change.
             return Ok(Wake::OnChange);
         }
-        if self.engine.pool.job(&key(&addon)) == Job::Running {
+        if self.is_at_work(&addon) {
             // Its end wakes the addon.
             return Ok(Wake::OnChange);
         }
@@ -156,6 +146,32 @@ impl Reconciler for Controller {
 }
 
 impl Controller {
+    pub(crate) fn new(
+        client: &Client,
+        feeds: &Arc<Feeds>,
+        surroundings: &Surroundings,
+        engine: Engine,
+    ) -> Self {
+        let clock = || Arc::clone(&surroundings.clock);
+        Self {
+            feeds: Arc::clone(feeds),
+            applier: Applier::new(client.clone(), MANAGER),
+            events: Events::new(client.clone(), "tenant-addon", clock()),
+            clock: clock(),
+            engine,
+        }
+    }
+
+    /// Whether a step for it is under way.
+    pub(crate) fn is_at_work(&self, addon: &TenantAddon) -> bool {
+        self.engine.pool.job(&key(addon)) == Job::Running
+    }
+
+    /// Forgets one that is gone.
+    pub(crate) fn forget(&self, addon: &TenantAddon) {
+        self.engine.pool.forget(&key(addon));
+    }
+
     async fn report(&self, addon: &TenantAddon, report: Report) -> Result<Wake, PassError> {
         if let Some(note) = &report.note {
             self.events.tell(addon, note).await;
@@ -163,6 +179,7 @@ impl Controller {
         let held = addon.status.clone().unwrap_or_default();
         let seen = report.seen.unwrap_or(Seen {
             installed_version: held.installed_version,
+            attempted_version: held.last_attempted_version,
             release: held.helm_release,
         });
         let (generation, now) = (addon.metadata.generation, self.clock.now());
@@ -177,6 +194,7 @@ impl Controller {
             last_transition_time: Some(since),
             message: Some(report.message),
             installed_version: seen.installed_version,
+            last_attempted_version: seen.attempted_version,
             helm_release: seen.release,
         };
         status::report(&self.applier, addon, addon.status.as_ref(), &next).await?;
@@ -210,7 +228,12 @@ impl Controller {
         }
     }
 
-    async fn advance(&self, addon: &TenantAddon, place: &Place) -> Result<Report, PassError> {
+    /// Looks at a release, and does or starts what is next.
+    pub(crate) async fn advance(
+        &self,
+        addon: &TenantAddon,
+        place: &Place,
+    ) -> Result<Report, PassError> {
         let request = &place.request;
         let mut world = self.world(addon, place).await?;
         let mut step = plan::next(request, &world, self.clock.now());

@@ -2,12 +2,7 @@
 
 use std::sync::Arc;
 
-use butler_addons::{
-    plan::World,
-    record::Status,
-    request::{Drift, Request},
-    values,
-};
+use butler_addons::{plan::World, record::Status, request::Request, values};
 use butler_api::{
     butler::{AddonDefinition, TenantAddon, tenant_cluster::ManagementMode},
     names::{ADDON_ROLE, FOR_ADDONS, SYSTEM_NAMESPACE},
@@ -25,26 +20,26 @@ use serde_json::Value;
 use super::{
     Controller, PassError,
     dependencies::{self, Entry},
-    key,
-    resolve::{self, Trouble},
+    key, resolve,
     say::{ASK, Hindrance, Report, SOON, hindered},
 };
 use crate::{
+    addon_engine::{Trouble, catalogue},
     slim::ClusterSummary,
     tenant_addresses::services::{early_kubeconfig, kubeconfig},
 };
 
 /// Everything that is needed to look at a release and to change it.
-pub(super) struct Place {
-    pub(super) request: Request,
-    pub(super) access: Access,
-    pub(super) client: Client,
-    pub(super) kubeconfig: Vec<u8>,
+pub(crate) struct Place {
+    pub(crate) request: Request,
+    pub(crate) access: Access,
+    pub(crate) client: Client,
+    pub(crate) kubeconfig: Vec<u8>,
     /// How far the release is ours to change.
-    pub(super) mode: ManagementMode,
+    pub(crate) mode: ManagementMode,
 }
 
-type Found<T> = Result<T, Trouble>;
+pub(crate) type Found<T> = Result<T, Trouble>;
 
 impl Controller {
     pub(super) fn definition(&self, addon: &TenantAddon) -> Option<Arc<AddonDefinition>> {
@@ -89,6 +84,9 @@ impl Controller {
         };
         let request = match resolve::request(addon, definition.as_deref(), &secrets) {
             Ok(request) => request,
+            Err(trouble) if trouble.reason == resolve::WAITS_FOR_ROLLOUT => {
+                return stop(Hindrance::Dependencies, &trouble, Wake::OnChange);
+            }
             Err(trouble) => return stop(Hindrance::Request, &trouble, Wake::After(ASK)),
         };
         let access = match self.access(addon, definition.as_deref()).await? {
@@ -104,7 +102,7 @@ impl Controller {
             return stop(Hindrance::Cluster, &trouble, Wake::OnChange);
         };
         if let Err(trouble) =
-            resolve::compatible(definition.as_deref(), &cluster.spec.kubernetes_version)
+            catalogue::compatible(definition.as_deref(), &cluster.spec.kubernetes_version)
         {
             return stop(Hindrance::Request, &trouble, Wake::OnChange);
         }
@@ -168,8 +166,7 @@ impl Controller {
         });
         if let (true, Some(record)) = (stands, &world.latest) {
             let kinds = &self.engine.kinds;
-            let drift: Drift = place.request.drift;
-            let objects = look::objects(&place.client, kinds, release, record, drift).await?;
+            let objects = look::objects(&place.client, kinds, &place.request, record).await?;
             world.health = Some(objects.health);
             world.drifted = objects.drifted;
         }
@@ -177,7 +174,10 @@ impl Controller {
     }
 
     /// The values that `valuesFrom` names.
-    async fn values(&self, addon: &TenantAddon) -> Result<Found<Vec<(String, Value)>>, ApiError> {
+    pub(crate) async fn values(
+        &self,
+        addon: &TenantAddon,
+    ) -> Result<Found<Vec<(String, Value)>>, ApiError> {
         let namespace = addon.namespace().unwrap_or_default();
         let mut layers = Vec::new();
         for source in &addon.spec.values_from {
@@ -205,7 +205,7 @@ impl Controller {
     }
 
     /// How the repository is spoken to.
-    async fn access(
+    pub(crate) async fn access(
         &self,
         addon: &TenantAddon,
         definition: Option<&AddonDefinition>,
@@ -214,7 +214,10 @@ impl Controller {
         let (reference, plain_http, namespace, of_team) = match (&addon.spec.helm, definition) {
             (Some(helm), _) => (&helm.credentials_ref, helm.plain_http, own.as_str(), true),
             (None, Some(definition)) => {
-                let chart = &definition.spec.chart;
+                let chart = match catalogue::chart(definition) {
+                    Ok(chart) => chart,
+                    Err(trouble) => return Ok(Err(trouble)),
+                };
                 (
                     &chart.credentials_ref,
                     chart.plain_http,

@@ -3,41 +3,27 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use butler_addons::{
-    compatibility::Range,
     request::{ChartRef, Drift, ReleaseId, Request, duration},
     values,
 };
 use butler_api::{
     butler::{AddonDefinition, TenantAddon, addon_options::DriftMode},
-    names::{ADOPT, RETRY},
+    names::{ADOPT, CATALOGUE_VERSION, RETRY},
 };
 use k8s_openapi::ByteString;
 use kube::ResourceExt;
 use serde_json::Value;
 
+use crate::addon_engine::{Trouble, catalogue, schema};
+
 /// How long a step may take where nobody says.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Why nothing can be asked of Helm.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Trouble {
-    /// One word for programs.
-    pub(super) reason: &'static str,
-    /// What is wrong and what to do.
-    pub(super) message: String,
-}
-
-impl Trouble {
-    pub(super) fn new(reason: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            reason,
-            message: message.into(),
-        }
-    }
-}
+/// The reason of an addon that is not its turn.
+pub(crate) const WAITS_FOR_ROLLOUT: &str = "WaitsForRollout";
 
 /// The release of an addon. That of the catalogue is named by the definition.
-pub(super) fn release(addon: &TenantAddon, definition: Option<&AddonDefinition>) -> ReleaseId {
+pub(crate) fn release(addon: &TenantAddon, definition: Option<&AddonDefinition>) -> ReleaseId {
     if let Some(helm) = &addon.spec.helm {
         let name = helm
             .release_name
@@ -57,7 +43,7 @@ pub(super) fn release(addon: &TenantAddon, definition: Option<&AddonDefinition>)
 }
 
 /// The request; `secrets` are the keys that `valuesFrom` names, in its order.
-pub(super) fn request(
+pub(crate) fn request(
     addon: &TenantAddon,
     definition: Option<&AddonDefinition>,
     secrets: &[(String, Value)],
@@ -72,6 +58,9 @@ pub(super) fn request(
     layers.extend(secrets.iter().map(|(name, value)| (name.as_str(), value)));
     let values =
         values::merge(layers).map_err(|error| Trouble::new("InvalidValues", error.to_string()))?;
+    if let Some(definition) = definition {
+        schema::check(definition, &values)?;
+    }
     let create_namespace = match (&addon.spec.helm, defaults) {
         (Some(helm), _) => helm.create_namespace,
         (None, Some(defaults)) => defaults.create_namespace,
@@ -91,6 +80,7 @@ pub(super) fn request(
             DriftMode::Report => Drift::Report,
             DriftMode::Off => Drift::Off,
         },
+        health: definition.map(catalogue::health).unwrap_or_default(),
         retry: addon.annotations().get(RETRY).cloned(),
     })
 }
@@ -116,37 +106,28 @@ fn chart(addon: &TenantAddon, definition: Option<&AddonDefinition>) -> Result<Ch
         let message = format!("the catalogue has no AddonDefinition {name:?}");
         return Err(Trouble::new("AddonNotFound", message));
     };
-    let chart = &definition.spec.chart;
-    Ok(ChartRef {
-        repository: chart.repository.clone(),
-        name: chart.name.clone(),
-        version: asked.unwrap_or_else(|| chart.default_version.clone()),
-        digest: None,
+    let asked = match (&definition.spec.rollout, asked) {
+        (Some(_), None) => Some(granted(addon)?),
+        (_, asked) => asked,
+    };
+    catalogue::chart_ref(definition, asked)
+}
+
+/// The version that a rollout lets the addon have. Without its word nothing is installed, lest a fleet moves at once.
+fn granted(addon: &TenantAddon) -> Result<String, Trouble> {
+    let granted = addon.annotations().get(CATALOGUE_VERSION).cloned();
+    granted.ok_or_else(|| {
+        let message = "waits for its turn in the rollout of the catalogue's version";
+        Trouble::new(WAITS_FOR_ROLLOUT, message)
     })
 }
 
-/// Whether the addon runs on this version of Kubernetes.
-pub(super) fn compatible(
-    definition: Option<&AddonDefinition>,
-    kubernetes: &str,
-) -> Result<(), Trouble> {
-    let wanted = definition.and_then(|definition| definition.spec.kubernetes_versions.as_deref());
-    let range = wanted.and_then(Range::parse);
-    match (range.and_then(|range| range.contains(kubernetes)), wanted) {
-        (Some(false), Some(wanted)) => {
-            let message = format!("it runs on Kubernetes {wanted}, the cluster is {kubernetes}");
-            Err(Trouble::new("Incompatible", message))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// User and password, and the authority, of a repository.
-pub(super) type Credentials = (Option<(String, String)>, Option<Vec<u8>>);
+pub(crate) type Credentials = (Option<(String, String)>, Option<Vec<u8>>);
 
 /// What a Secret says about a repository. One that says nothing, or half of it, is a mistake: the repository would
 /// only say that somebody may not read it.
-pub(super) fn credentials(
+pub(crate) fn credentials(
     secret: &str,
     data: &BTreeMap<String, ByteString>,
 ) -> Result<Credentials, Trouble> {
@@ -173,12 +154,13 @@ pub(super) fn credentials(
 }
 
 /// Whether the addon may take over a release that somebody else installed.
-pub(super) fn adopts(annotations: &BTreeMap<String, String>) -> bool {
+pub(crate) fn adopts(annotations: &BTreeMap<String, String>) -> bool {
     annotations.get(ADOPT).is_some_and(|said| said == "true")
 }
 
 #[cfg(test)]
 mod tests {
+    use butler_api::butler::addon_definition::AddonRollout;
     use serde_json::json;
 
     use super::*;
@@ -191,7 +173,7 @@ mod tests {
     fn definition(defaults: &Value) -> AddonDefinition {
         serde_json::from_value(json!({"metadata": {"name": "db"}, "spec": {
             "displayName": "DB", "description": "d", "category": "database", "defaults": defaults,
-            "kubernetesVersions": ">=1.30 <1.36",
+            "valuesSchema": {"properties": {"a": {"properties": {"x": {"type": "integer"}}}}},
             "chart": {"repository": "https://charts.example.com", "name": "postgres", "defaultVersion": "2.0.0"},
         }}))
         .unwrap()
@@ -213,12 +195,37 @@ mod tests {
     }
 
     #[test]
+    fn values_of_all_layers_together_must_fit_the_schema_of_the_catalogue() {
+        let addon = addon(&json!({"clusterRef": {"name": "c"}, "addon": "db"}));
+        let secret = [("Secret s, key k".to_owned(), json!({"a": {"x": "hunter2"}}))];
+        let trouble = request(&addon, Some(&definition(&json!({}))), &secret).unwrap_err();
+        assert!(trouble.message.contains("/a/x") && !trouble.message.contains("hunter2"));
+    }
+
+    #[test]
     fn a_chart_of_ones_own_is_named_after_the_addon() {
         let helm = json!({"repository": "oci://r/c", "chart": "app"});
         let addon = addon(&json!({"clusterRef": {"name": "c"}, "helm": helm, "version": "1.0.0"}));
         let request = request(&addon, None, &[]).unwrap();
         assert_eq!(request.release.to_string(), "own/own");
         assert!(request.create_namespace);
+    }
+
+    #[test]
+    fn while_a_version_spreads_an_addon_has_the_one_that_it_was_granted_or_waits() {
+        let mut follower = addon(&json!({"clusterRef": {"name": "c"}, "addon": "db"}));
+        let mut definition = definition(&json!({}));
+        definition.spec.rollout = Some(AddonRollout::default());
+        let trouble = request(&follower, Some(&definition), &[]).unwrap_err();
+        assert_eq!(trouble.reason, WAITS_FOR_ROLLOUT);
+        follower
+            .annotations_mut()
+            .insert(CATALOGUE_VERSION.to_owned(), "1.9.0".to_owned());
+        let granted = request(&follower, Some(&definition), &[]).unwrap();
+        assert_eq!(granted.chart.version, "1.9.0");
+        follower.spec.version = Some("3.0.0".to_owned());
+        let own = request(&follower, Some(&definition), &[]).unwrap();
+        assert_eq!(own.chart.version, "3.0.0", "who names a version has it");
     }
 
     #[test]
@@ -256,13 +263,5 @@ mod tests {
             secret(&[("ca.crt", b"pem")]).unwrap(),
             (None, Some(b"pem".to_vec()))
         );
-    }
-
-    #[test]
-    fn a_cluster_that_is_too_new_is_refused_with_both_versions() {
-        let definition = definition(&json!({}));
-        assert_eq!(compatible(Some(&definition), "v1.35.4"), Ok(()));
-        let trouble = compatible(Some(&definition), "v1.36.0").unwrap_err();
-        assert!(trouble.message.contains(">=1.30 <1.36") && trouble.message.contains("v1.36.0"));
     }
 }

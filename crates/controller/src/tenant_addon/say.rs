@@ -21,7 +21,7 @@ use butler_runtime::{
 
 use jiff::Timestamp;
 
-use super::resolve::Trouble;
+use crate::addon_engine::Trouble;
 
 /// How often what stands is looked at: nobody tells us when something changes in a tenant.
 const LOOK: Duration = Duration::from_mins(2);
@@ -48,6 +48,7 @@ pub(crate) struct Report {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) installed_version: Option<String>,
+    pub(crate) attempted_version: Option<String>,
     pub(crate) release: Option<HelmRelease>,
 }
 
@@ -140,8 +141,12 @@ fn finish(
 
 /// What stands, as far as its record says.
 fn seen(request: &Request, world: &World) -> Seen {
+    let attempted_version = Some(request.chart.version.clone());
     let Some(last) = world.revisions.last() else {
-        return Seen::default();
+        return Seen {
+            attempted_version,
+            ..Seen::default()
+        };
     };
     let version = world
         .latest
@@ -151,6 +156,7 @@ fn seen(request: &Request, world: &World) -> Seen {
     let status = serde_json::to_value(last.status).ok();
     Seen {
         installed_version: version.clone().filter(|_| stands),
+        attempted_version,
         release: Some(HelmRelease {
             name: Some(request.release.name.clone()),
             namespace: Some(request.release.namespace.clone()),

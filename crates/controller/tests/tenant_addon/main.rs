@@ -10,7 +10,9 @@
 
 mod every_write;
 mod faults;
+mod fleet;
 mod life;
+mod real_charts;
 mod repository;
 mod scene;
 mod sources;

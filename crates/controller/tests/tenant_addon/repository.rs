@@ -96,6 +96,15 @@ impl Repository {
         }
     }
 
+    /// Adds a chart from a folder, under a version of its own.
+    pub(crate) fn add(&self, chart: &Path, version: &str) {
+        let folder = self.folder.path();
+        let chart = chart.to_str().expect("a path that is text");
+        let stamps = ["--version", version, "--app-version", version];
+        run(folder, &[&["package", chart][..], &stamps].concat());
+        run(folder, &["repo", "index", "."]);
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }

@@ -180,3 +180,35 @@ async fn an_addon_whose_cluster_is_gone_goes_without_it() {
         .unwrap();
     wait_until_gone(&scene.addons(), "web").await;
 }
+
+#[tokio::test]
+async fn values_that_the_catalogue_does_not_accept_are_named_by_their_place_before_helm_runs() {
+    let scene = scene().await;
+    let _controllers = scene.run();
+    let definition = json!({
+        "apiVersion": "butler.butlerlabs.dev/v1alpha1", "kind": "AddonDefinition",
+        "metadata": {"name": "typed"},
+        "spec": {
+            "displayName": "Typed", "description": "Has a schema.", "category": "other",
+            "chart": {"repository": scene.repository.url(), "name": "small", "defaultVersion": "1.0.0"},
+            "valuesSchema": {"type": "object", "properties": {
+                "auth": {"type": "object", "properties": {"password": {"type": "string", "minLength": 12}}},
+            }},
+        },
+    });
+    scene.server.apply_yaml(&definition.to_string()).await;
+    let addon = json!({
+        "apiVersion": "butler.butlerlabs.dev/v1alpha1", "kind": "TenantAddon",
+        "metadata": {"name": "typed", "namespace": scene.namespace},
+        "spec": {"clusterRef": {"name": "saturn"}, "addon": "typed",
+            "values": {"auth": {"password": "hunter2"}}},
+    });
+    scene.server.apply_yaml(&addon.to_string()).await;
+    let addon = scene.until("typed", "Installed", "InvalidValues").await;
+    let message = addon.status.unwrap().message.unwrap();
+    assert!(
+        message.contains("/auth/password") && !message.contains("hunter2"),
+        "{message}"
+    );
+    assert_eq!(scene.repository.fetched(), 0, "Helm was not asked");
+}

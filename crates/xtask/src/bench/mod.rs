@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: figures against their goals, in one table. Nothing here fails a test run.
 
+pub(crate) mod addons;
 mod crowd;
 mod foundation;
 mod ipam;
@@ -9,7 +10,7 @@ mod steward;
 mod tenants;
 mod waiting;
 
-use std::process::Command;
+use std::{process::Command, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{ValueEnum, builder::PossibleValue};
@@ -19,6 +20,8 @@ use crate::{steps::cargo, workspace::root};
 /// What can be measured.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Subject {
+    /// A thousand releases over a hundred tenants: time, memory, idle cost, drift
+    Addons,
     /// Set-up of the tests, idle controllers, size of the definitions
     Foundation,
     /// Addresses: the allocator alone, beside its model, and through a real API server
@@ -46,14 +49,14 @@ pub(crate) struct Figure {
 
 /// Measures with what users run: what this process does is part of the figures too. All programs are built at once,
 /// because each selection of them would build the large libraries again.
-fn optimised(subject: Subject) -> Result<()> {
+fn optimised(subject: Subject, quiet: u64) -> Result<()> {
     println!("building optimised programs");
     let programs = ["-p", "butler", "-p", "butler-cli", "-p", "xtask"];
     cargo(&[&["build", "--release", "--quiet"], &programs[..]].concat())?;
     let name = subject.to_possible_value();
     let name = name.as_ref().map_or("", PossibleValue::get_name);
     let status = Command::new(root().join("target/release/xtask"))
-        .args(["bench", name])
+        .args(["bench", name, "--quiet-seconds", &quiet.to_string()])
         .status()
         .context("could not start the benchmark")?;
     ensure!(status.success(), "the benchmark {name} ended with {status}");
@@ -61,11 +64,12 @@ fn optimised(subject: Subject) -> Result<()> {
 }
 
 /// Measures, prints, and fails if a goal is missed.
-pub(crate) fn run(subject: Subject) -> Result<()> {
+pub(crate) fn run(subject: Subject, quiet: u64) -> Result<()> {
     if cfg!(debug_assertions) {
-        return optimised(subject);
+        return optimised(subject, quiet);
     }
     let figures = match subject {
+        Subject::Addons => addons::measure(Duration::from_secs(quiet))?,
         Subject::Foundation => foundation::measure()?,
         Subject::Ipam => ipam::measure()?,
         Subject::Local => local::measure()?,

@@ -24,15 +24,25 @@ pub(super) struct Process {
 impl Process {
     /// Starts the release binary with these arguments.
     pub(super) fn start(kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
+        let program = root().join("target/release/butler");
+        Self::start_program(&program, kubeconfig, arguments)
+    }
+
+    /// Starts another program that takes the same settings.
+    pub(super) fn start_program(
+        program: &Path,
+        kubeconfig: &Path,
+        arguments: &[&str],
+    ) -> Result<Self> {
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let child = Command::new(root().join("target/release/butler"))
+        let child = Command::new(program)
             .args(arguments)
             .args(["--namespace", "default", "--log", "error"])
             .args(["--address", &address.to_string()])
             .env("KUBECONFIG", kubeconfig)
             .stdout(Stdio::null())
             .spawn()
-            .context("could not start target/release/butler")?;
+            .with_context(|| format!("could not start {}", program.display()))?;
         Ok(Self { child, address })
     }
 
@@ -68,8 +78,18 @@ impl Process {
 
     /// CPU time it used so far.
     pub(super) fn cpu_seconds(&self) -> Result<f64> {
+        self.cpu_at(11)
+    }
+
+    /// CPU time that its children used which have ended.
+    pub(super) fn cpu_of_children(&self) -> Result<f64> {
+        self.cpu_at(13)
+    }
+
+    fn cpu_at(&self, first: usize) -> Result<f64> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The name in brackets may hold spaces; user and system time are the 12th and 13th after it.
+        // The name in brackets may hold spaces; user and system time are the 12th and 13th after it, those of
+        // its children the two that follow.
         let after = stat
             .rsplit_once(')')
             .map(|(_, after)| after)
@@ -80,8 +100,8 @@ impl Process {
                 .get(index)
                 .and_then(|field| field.parse::<f64>().ok())
         };
-        let used = ticks(11)
-            .zip(ticks(12))
+        let used = ticks(first)
+            .zip(ticks(first + 1))
             .context("the kernel does not say")?;
         Ok((used.0 + used.1) / TICKS)
     }

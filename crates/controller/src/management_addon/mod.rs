@@ -1,0 +1,228 @@
+//! `ManagementAddon`: a release of Helm on the management cluster itself.
+//!
+//! An addon is looked at as a `TenantAddon` of a cluster that is this one ([`view`]), so that both kinds resolve, wait,
+//! install, heal and go in the same way. What differs is here: whose permissions Helm has ([`account`]), and what is told.
+
+mod account;
+mod end;
+mod triggers;
+mod view;
+
+use std::sync::Arc;
+
+use butler_api::{
+    butler::{
+        ManagementAddon, management_addon::ManagementAddonStatus, tenant_cluster::ManagementMode,
+    },
+    names::ADDON_FINALIZER,
+};
+use butler_runtime::{
+    apply::Applier,
+    clock::SharedClock,
+    conditions,
+    controller::{self, Bounds, Reconciler, Wake},
+    error::ApiError,
+    events::Events,
+    finalizers,
+    own_writes::OwnWrites,
+    status,
+};
+use kube::{Api, Client, ResourceExt};
+use tokio_util::sync::CancellationToken;
+
+use self::account::Account;
+use crate::{
+    Feeds, MANAGER, Surroundings,
+    addon_engine::{Engine, Trouble, catalogue},
+    tenant_addon::{
+        self, PassError, dependencies,
+        observe::Place,
+        resolve,
+        say::{self, Hindrance, Report, Seen, hindered},
+    },
+};
+
+pub use self::account::{ACCOUNT, Management};
+
+/// Reconciles addons of the management cluster.
+pub struct Controller {
+    feeds: Arc<Feeds>,
+    applier: Applier,
+    events: Events,
+    clock: SharedClock,
+    account: Account,
+    addons: tenant_addon::Controller,
+}
+
+/// Runs until `shutdown`; without Helm it only waits for that.
+pub(crate) async fn run(
+    client: &Client,
+    feeds: &Arc<Feeds>,
+    surroundings: &Surroundings,
+    shutdown: &CancellationToken,
+) {
+    let Some(settings) = &surroundings.addons else {
+        return shutdown.cancelled().await;
+    };
+    let clock = || Arc::clone(&surroundings.clock);
+    // Few addons, and none of them in a hurry: tenants have the other places.
+    let started = Engine::start(settings, clock(), 1);
+    let (engine, ended) = match started {
+        Ok(started) => started,
+        Err(error) => {
+            tracing::error!(folder = %settings.folder.display(), %error, "addons have no folder to work in");
+            return shutdown.cancelled().await;
+        }
+    };
+    let addons = tenant_addon::Controller::new(client, feeds, surroundings, engine);
+    let controller = Controller {
+        feeds: Arc::clone(feeds),
+        applier: Applier::new(client.clone(), MANAGER),
+        events: Events::new(client.clone(), "management-addon", clock()),
+        clock: clock(),
+        account: Account::new(client.clone(), surroundings.management.clone(), clock()),
+        addons,
+    };
+    controller::run(
+        controller,
+        &feeds.management_addons,
+        triggers::all(feeds, ended),
+        Bounds {
+            concurrency: 2,
+            ..Bounds::default()
+        },
+        surroundings.reconciles.clone(),
+        shutdown.clone(),
+    )
+    .await;
+}
+
+impl Reconciler for Controller {
+    type Object = ManagementAddon;
+    type Error = PassError;
+    const NAME: &'static str = "management-addon";
+
+    fn own_writes(&self) -> &OwnWrites {
+        self.applier.own_writes()
+    }
+
+    async fn reconcile(&self, addon: Arc<ManagementAddon>) -> Result<Wake, PassError> {
+        if addon.metadata.deletion_timestamp.is_some() {
+            return self.end(&addon).await;
+        }
+        if !finalizers::has(&*addon, ADDON_FINALIZER) {
+            let api: Api<ManagementAddon> = Api::all(self.applier.client().clone());
+            finalizers::add(&api, &addon, ADDON_FINALIZER).await?;
+            // The write is seen as a change.
+            return Ok(Wake::OnChange);
+        }
+        if self.addons.is_at_work(&view::tenant_addon(&addon)) {
+            // Its end wakes the addon.
+            return Ok(Wake::OnChange);
+        }
+        let report = self.look(&addon).await?;
+        self.report(&addon, report).await
+    }
+}
+
+impl Controller {
+    async fn look(&self, addon: &ManagementAddon) -> Result<Report, PassError> {
+        if addon.spec.paused {
+            let trouble = Trouble::new("Paused", "paused: the release is left alone");
+            return Ok(hindered(Hindrance::Cluster, &trouble, Wake::OnChange));
+        }
+        match self.place(addon).await? {
+            Ok(place) => {
+                let shadow = view::tenant_addon(addon);
+                self.addons.advance(&shadow, &place).await
+            }
+            Err((at, trouble, wake)) => Ok(hindered(at, &trouble, wake)),
+        }
+    }
+
+    /// What is installed and with which permissions; or what stands in the way.
+    async fn place(
+        &self,
+        addon: &ManagementAddon,
+    ) -> Result<Result<Place, (Hindrance, Trouble, Wake)>, PassError> {
+        let later = Wake::After(say::ASK);
+        let request_trouble = |trouble| Ok(Err((Hindrance::Request, trouble, later)));
+        let definition = self.feeds.definitions.get(None, &addon.spec.addon);
+        let shadow = Arc::new(view::with_version(
+            view::tenant_addon(addon),
+            definition.as_deref(),
+        ));
+        let secrets = match self.addons.values(&shadow).await? {
+            Ok(secrets) => secrets,
+            Err(trouble) => return request_trouble(trouble),
+        };
+        let mut request = match resolve::request(&shadow, definition.as_deref(), &secrets) {
+            Ok(request) => request,
+            Err(trouble) => return request_trouble(trouble),
+        };
+        request.release = view::release(addon, definition.as_deref());
+        let access = match self.addons.access(&shadow, definition.as_deref()).await? {
+            Ok(access) => access,
+            Err(trouble) => return request_trouble(trouble),
+        };
+        let client = self.applier.client();
+        let version = client.apiserver_version().await;
+        let version = version.map_err(ApiError::of("ask", "API server", "its version"))?;
+        if let Err(trouble) = catalogue::compatible(definition.as_deref(), &version.git_version) {
+            return request_trouble(trouble);
+        }
+        let is_platform = |name: &str| {
+            let definition = self.feeds.definitions.get(None, name);
+            definition.is_some_and(|definition| definition.spec.platform)
+        };
+        let all = view::entries(&self.feeds);
+        if let Err(trouble) = dependencies::waits_for(&(shadow, definition), &all, is_platform) {
+            return Ok(Err((Hindrance::Dependencies, trouble, Wake::OnChange)));
+        }
+        match self.account.get().await? {
+            Ok((kubeconfig, client)) => Ok(Ok(Place {
+                request,
+                access,
+                client,
+                kubeconfig,
+                mode: ManagementMode::Active,
+            })),
+            Err(trouble) => Ok(Err((Hindrance::Cluster, trouble, later))),
+        }
+    }
+
+    async fn report(&self, addon: &ManagementAddon, report: Report) -> Result<Wake, PassError> {
+        if let Some(note) = &report.note {
+            self.events.tell(addon, note).await;
+        }
+        let held = addon.status.clone().unwrap_or_default();
+        let seen = report.seen.unwrap_or(Seen {
+            installed_version: held.installed_version,
+            attempted_version: held.last_attempted_version,
+            release: held.helm_release,
+        });
+        let (generation, now) = (addon.metadata.generation, self.clock.now());
+        let mut verdicts = report.verdicts;
+        // It is the cluster that all of this runs on.
+        verdicts.retain(|verdict| verdict.type_ != "ClusterReady");
+        let next = ManagementAddonStatus {
+            observed_generation: generation,
+            conditions: conditions::settle(&held.conditions, &verdicts, generation, now),
+            phase: Some(view::phase(report.phase)),
+            message: Some(report.message),
+            installed_version: seen.installed_version,
+            last_attempted_version: seen.attempted_version,
+            helm_release: seen.release,
+        };
+        status::report(&self.applier, addon, addon.status.as_ref(), &next).await?;
+        Ok(report.wake)
+    }
+
+    async fn let_go(&self, addon: &ManagementAddon) -> Result<Wake, PassError> {
+        self.addons.forget(&view::tenant_addon(addon));
+        let api: Api<ManagementAddon> = Api::all(self.applier.client().clone());
+        finalizers::remove(&api, addon, ADDON_FINALIZER).await?;
+        tracing::info!(addon = %addon.name_any(), "removed");
+        Ok(Wake::OnChange)
+    }
+}
