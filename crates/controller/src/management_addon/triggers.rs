@@ -17,12 +17,12 @@ pub(super) fn all<E: Stream<Item = Key> + Send + 'static>(
     let store = feeds.management_addons.store();
     let definitions = feeds.definitions.subscribe().flat_map(move |change| {
         let name = change.object().name_any();
-        named(store.state_filter(|addon: &ManagementAddon| addon.spec.addon == name))
+        named(&store.state_filter(|addon: &ManagementAddon| addon.spec.addon == name))
     });
     let (store, catalogue) = (feeds.management_addons.store(), feeds.definitions.store());
     let others = feeds.management_addons.subscribe().flat_map(move |change| {
         let changed = change.object().spec.addon.clone();
-        named(store.state_filter(|addon: &ManagementAddon| {
+        named(&store.state_filter(|addon: &ManagementAddon| {
             let definition = catalogue.get(&ObjectRef::new(&addon.spec.addon));
             let needs = definition.is_some_and(|entry| entry.spec.depends_on.contains(&changed));
             // One that is going may wait for those that need it.
@@ -33,8 +33,8 @@ pub(super) fn all<E: Stream<Item = Key> + Send + 'static>(
 }
 
 fn named(
-    addons: Vec<Arc<ManagementAddon>>,
-) -> impl Stream<Item = ObjectRef<ManagementAddon>> + Send {
+    addons: &[Arc<ManagementAddon>],
+) -> impl Stream<Item = ObjectRef<ManagementAddon>> + Send + use<> {
     let named: Vec<_> = addons
         .iter()
         .map(|addon| ObjectRef::from_obj(&**addon))

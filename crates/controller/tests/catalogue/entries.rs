@@ -9,7 +9,7 @@ use butler_addons::{
 };
 use butler_api::butler::AddonDefinition;
 use jsonschema::error::ValidationErrorKind;
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use crate::{chart, render};
@@ -68,13 +68,13 @@ pub(crate) fn all() -> Vec<AddonDefinition> {
             entry
         })
         .collect();
-    found.sort_by_key(kube::ResourceExt::name_any);
+    found.sort_by_key(ResourceExt::name_any);
     found
 }
 
 #[test]
 fn the_catalogue_has_every_addon_that_is_documented_and_no_other() {
-    let held: BTreeSet<String> = all().iter().map(|entry| entry.name_any()).collect();
+    let held: BTreeSet<String> = all().iter().map(ResourceExt::name_any).collect();
     let wanted = NAMES.iter().chain(&BESIDES).map(ToString::to_string);
     assert_eq!(held, wanted.collect());
 }

@@ -3,6 +3,7 @@
 #![allow(
     clippy::panic,
     clippy::unwrap_used,
+    clippy::unwrap_in_result,
     clippy::indexing_slicing,
     clippy::large_futures,
     reason = "a test fails where it stands"
@@ -21,7 +22,7 @@ use std::{
 use butler_api::butler::AddonDefinition;
 use butler_testkit::Options;
 use butler_toolchain::Toolchain;
-use kube::{Api, ResourceExt as _, api::ListParams};
+use kube::{Api, ResourceExt, api::ListParams};
 
 /// A folder below `charts/`.
 pub(crate) fn chart(name: &str) -> PathBuf {
@@ -58,11 +59,8 @@ async fn a_real_api_server_accepts_every_entry_of_the_chart() {
         .await;
     let api: Api<AddonDefinition> = Api::all(server.client());
     let held = api.list(&ListParams::default()).await.unwrap();
-    let held: BTreeSet<String> = held.iter().map(|entry| entry.name_any()).collect();
-    let files: BTreeSet<String> = entries::all()
-        .iter()
-        .map(|entry| entry.name_any())
-        .collect();
+    let held: BTreeSet<String> = held.iter().map(ResourceExt::name_any).collect();
+    let files: BTreeSet<String> = entries::all().iter().map(ResourceExt::name_any).collect();
     assert_eq!(held, files);
 }
 
@@ -79,8 +77,5 @@ fn entries_are_left_out_or_changed_by_values_and_a_wrong_name_is_an_error() {
     assert!(rendered.contains("repository: oci://registry.example.com/charts"));
     assert!(rendered.contains("defaultVersion: 1.2.7"), "the rest stays");
     let refused = render("butler-addons", &["--set", "exclude={reddis}"]).unwrap_err();
-    assert!(
-        refused.contains("no addon \\\"reddis\\\"") || refused.contains("reddis"),
-        "{refused}"
-    );
+    assert!(refused.contains("has no addon"), "{refused}");
 }
