@@ -65,9 +65,8 @@ impl Controller {
         if observed.deletion.is_some() || !node::needs_ticket(spec) {
             return;
         }
-        let plane = observed.control_plane.as_ref();
-        let serving = plane.filter(|plane| plane.initialized);
-        let Some(endpoint) = serving.and_then(|plane| plane.endpoint.clone()) else {
+        let serving = observed.control_plane.as_ref().filter(|it| it.initialized);
+        let Some(endpoint) = serving.and_then(|it| it.endpoint.clone()) else {
             return;
         };
         if let Err(trouble) = self

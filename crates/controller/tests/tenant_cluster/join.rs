@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use butler_runtime::clock::SystemClock;
 use butler_testkit::{Options, PATIENCE, Server, wait_for};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
@@ -125,7 +126,7 @@ async fn machines_are_told_a_token_that_the_tenant_knows_and_it_is_renewed_in_pl
     assert!(!text(&before, "value").contains("PRIVATE"));
 
     // Most of its life is over.
-    let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    let soon = SystemClock::shared().now() + jiff::SignedDuration::from_hours(1);
     let change = json!({"stringData": {"expires": soon.to_string()}});
     let (parameters, change) = (PatchParams::default(), Patch::Merge(&change));
     secrets
