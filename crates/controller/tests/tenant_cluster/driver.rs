@@ -140,9 +140,13 @@ impl Place<'_> {
         let own = |machine: &&DynamicObject| machine.name_any().starts_with(&pool.name_any());
         for number in 0..wanted {
             let name = format!("{}-{number}", pool.name_any());
+            let node = json!({"nodeRef": {"name": name}});
             let held = machines.iter().find(|machine| machine.name_any() == name);
-            if held.is_some_and(|held| held.data["spec"]["version"] == template["spec"]["version"])
-            {
+            let is_current =
+                |held: &&DynamicObject| held.data["spec"]["version"] == template["spec"]["version"];
+            if let Some(held) = held.filter(is_current) {
+                // It may have been made just before a crash of ours.
+                self.report(held, &node).await?;
                 continue;
             }
             // A new release is a new machine.
@@ -157,8 +161,7 @@ impl Place<'_> {
                 .api("Machine")
                 .create(&PostParams::default(), &machine)
                 .await?;
-            self.report(&made, &json!({"nodeRef": {"name": name}}))
-                .await?;
+            self.report(&made, &node).await?;
         }
         for machine in machines.iter().filter(own) {
             let number = machine
