@@ -118,6 +118,17 @@ impl Platform {
         self.start_agent().await.map(drop)
     }
 
+    /// What addons are installed with: in a pod it is part of the image.
+    fn give_helm(&self) -> Result<(), Error> {
+        let helm = self.toolchain.binary("helm", None);
+        let helm = helm.map_err(Error::on("find helm"))?;
+        copy_program(&helm, &self.paths.helm()).map_err(Error::on("copy helm"))?;
+        let folder = self.paths.helm_folder();
+        fs::create_dir_all(&folder)
+            .and_then(|()| chown(&folder, Some(USER), Some(USER)))
+            .map_err(Error::on(format!("make {}", folder.display())))
+    }
+
     /// Runs controllers on the host, as the accounts of their pods, and waits until they can work.
     pub(crate) async fn run_controllers(&self, node: &Node) -> Result<((), String), Error> {
         let Some((binary, _)) = self.own() else {
@@ -133,6 +144,7 @@ impl Platform {
                 .and_then(|()| chown(&path, Some(USER), Some(USER)))
                 .map_err(Error::on(format!("write {}", path.display())))?;
         }
+        self.give_helm()?;
         let target = self.paths.controllers();
         let news = copy_program(binary, &target).map_err(Error::on("copy the controllers"))?;
         if news {

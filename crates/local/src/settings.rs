@@ -103,6 +103,16 @@ impl Paths {
         self.state.join("butler")
     }
 
+    /// The Helm of controllers that run on the host.
+    pub fn helm(&self) -> PathBuf {
+        self.state.join("helm")
+    }
+
+    /// The folder that Helm works in there.
+    pub fn helm_folder(&self) -> PathBuf {
+        self.state.join("charts")
+    }
+
     /// The program that the agent and machines run.
     pub fn program(&self) -> PathBuf {
         self.state.join("butleradm")

@@ -25,6 +25,8 @@ pub(super) fn services(paths: &Paths) -> Vec<Service> {
                 ("KUBECONFIG", kubeconfig.into()),
                 ("BUTLER_ADDRESS", part.address().to_string().into()),
                 ("BUTLER_LOG_FORMAT", "text".into()),
+                ("BUTLER_HELM", paths.helm().into()),
+                ("BUTLER_HELM_FOLDER", paths.helm_folder().into()),
                 // One after the other on this host: whoever is started again takes its own lease back.
                 ("HOSTNAME", "host".into()),
             ],
