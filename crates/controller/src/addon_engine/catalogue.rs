@@ -1,4 +1,4 @@
-//! What an entry of the catalogue says about an installation of it. Pure.
+//! What an entry of the catalogue says about an installation of it.
 
 use butler_addons::{
     compatibility::Range,
@@ -12,6 +12,13 @@ use butler_api::butler::{
 use kube::ResourceExt;
 
 use super::Trouble;
+use crate::Feeds;
+
+/// Whether the addon of this name belongs to every cluster.
+pub(crate) fn is_platform(feeds: &Feeds, name: &str) -> bool {
+    let definition = feeds.definitions.get(None, name);
+    definition.is_some_and(|definition| definition.spec.platform)
+}
 
 /// The chart of a definition; what machines bring along has none.
 pub(crate) fn chart(definition: &AddonDefinition) -> Result<&AddonChart, Trouble> {

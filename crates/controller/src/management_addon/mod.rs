@@ -128,8 +128,7 @@ impl Reconciler for Controller {
 impl Controller {
     async fn look(&self, addon: &ManagementAddon) -> Result<Report, PassError> {
         if addon.spec.paused {
-            let trouble = Trouble::new("Paused", "paused: the release is left alone");
-            return Ok(hindered(Hindrance::Cluster, &trouble, Wake::OnChange));
+            return Ok(say::paused());
         }
         match self.place(addon).await? {
             Ok(place) => {
@@ -171,10 +170,7 @@ impl Controller {
         if let Err(trouble) = catalogue::compatible(definition.as_deref(), &version.git_version) {
             return request_trouble(trouble);
         }
-        let is_platform = |name: &str| {
-            let definition = self.feeds.definitions.get(None, name);
-            definition.is_some_and(|definition| definition.spec.platform)
-        };
+        let is_platform = |name: &str| catalogue::is_platform(&self.feeds, name);
         let all = view::entries(&self.feeds);
         if let Err(trouble) = dependencies::waits_for(&(shadow, definition), &all, is_platform) {
             return Ok(Err((Hindrance::Dependencies, trouble, Wake::OnChange)));

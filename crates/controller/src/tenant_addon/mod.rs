@@ -204,8 +204,7 @@ impl Controller {
     /// Observes, decides, and does what is next.
     async fn look(&self, addon: &Arc<TenantAddon>) -> Result<Report, PassError> {
         if addon.spec.paused {
-            let trouble = Trouble::new("Paused", "paused: the release is left alone");
-            return Ok(hindered(Hindrance::Cluster, &trouble, Wake::OnChange));
+            return Ok(say::paused());
         }
         let place = match self.place(addon).await? {
             Ok(place) => place,

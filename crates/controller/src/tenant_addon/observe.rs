@@ -123,10 +123,7 @@ impl Controller {
             let wake = if is_named { SOON } else { ASK };
             return stop(Hindrance::Cluster, &trouble, Wake::After(wake));
         };
-        let is_platform = |name: &str| {
-            let definition = self.feeds.definitions.get(None, name);
-            definition.is_some_and(|definition| definition.spec.platform)
-        };
+        let is_platform = |name: &str| catalogue::is_platform(&self.feeds, name);
         if let Err(trouble) = dependencies::waits_for(&entry, &siblings, is_platform) {
             return stop(Hindrance::Dependencies, &trouble, Wake::OnChange);
         }

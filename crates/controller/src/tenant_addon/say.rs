@@ -52,6 +52,12 @@ pub(crate) struct Seen {
     pub(crate) release: Option<HelmRelease>,
 }
 
+/// An addon that its user paused.
+pub(crate) fn paused() -> Report {
+    let trouble = Trouble::new("Paused", "paused: the release is left alone");
+    hindered(Hindrance::Cluster, &trouble, Wake::OnChange)
+}
+
 /// How far an addon got before something stopped it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hindrance {

@@ -91,6 +91,7 @@ impl Controller {
     ) -> Result<(), Trouble> {
         let (identity, here) = (&spec.identity, place.namespace);
         let secrets: Api<Secret> = Api::namespaced(self.applier.client().clone(), here);
+        // Not from the watch: one that is behind would make a second token or, worse, a second authority.
         let get = async |name: &str| {
             let found = secrets.get_opt(name).await;
             found.map_err(ApiError::of("get", "Secret", &format!("{here}/{name}")))

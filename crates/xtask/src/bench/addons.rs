@@ -8,7 +8,6 @@ pub(crate) mod alone;
 mod repository;
 
 use std::{
-    collections::BTreeSet,
     fs,
     path::Path,
     time::{Duration, Instant},
@@ -18,19 +17,17 @@ use anyhow::{Context, Result, ensure};
 use butler_api::butler::{TenantAddon, TenantCluster};
 use butler_testkit::{Options, Server};
 use butler_toolchain::Toolchain;
-use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, Client, ResourceExt,
-    api::{DynamicObject, Patch, PatchParams, PostParams},
-    core::ApiResource,
+    api::{Patch, PatchParams},
     runtime::{WatchStreamExt, watcher},
 };
 use serde_json::{Value, json};
 
 use super::{
     Figure,
-    crowd::{AT_ONCE, settle},
+    crowd::{Awaited, Planned, create, marks, settle},
     process::Process,
 };
 
@@ -70,11 +67,8 @@ async fn crowd(quiet: Duration) -> Result<Vec<Figure>> {
 
     let releases = TENANTS * EACH;
     println!("installing {releases} releases on {TENANTS} tenants");
-    let (mark, started) = (server.mark().await, Instant::now());
-    let ((), marks) = tokio::try_join!(
-        make_addons(&client, &repository),
-        await_ready(&client, started)
-    )?;
+    let mark = server.mark().await;
+    let (_, marks) = tokio::try_join!(create(&client, addons(&repository)?), await_ready(&client))?;
     let took = marks.last().copied().unwrap_or_default().as_secs_f64();
     println!("all were ready after {took:.1} s");
     let settled = settle(&server).await.as_secs_f64();
@@ -170,48 +164,31 @@ fn addon(repository: &str, index: usize) -> Value {
     })
 }
 
-async fn make_addons(client: &Client, repository: &str) -> Result<()> {
-    let resource = ApiResource::erase::<TenantAddon>(&());
-    stream::iter(0..TENANTS * EACH)
-        .map(|index| {
-            let body = addon(repository, index);
-            let team = team(index % TENANTS);
-            let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &team, &resource);
-            async move {
-                let object = serde_json::from_value(body)?;
-                api.create(&PostParams::default(), &object).await?;
-                anyhow::Ok(())
-            }
-        })
-        .buffer_unordered(AT_ONCE)
-        .try_collect::<()>()
-        .await
+fn addons(repository: &str) -> Result<Vec<Planned>> {
+    let all = 0..TENANTS * EACH;
+    all.map(|index| Planned::new::<TenantAddon>(addon(repository, index)))
+        .collect()
 }
 
 /// When each further hundred were ready.
-async fn await_ready(client: &Client, started: Instant) -> Result<Vec<Duration>> {
+async fn await_ready(client: &Client) -> Result<Vec<Duration>> {
     let api: Api<TenantAddon> = Api::all(client.clone());
     let watch = watcher(api, watcher::Config::default())
         .default_backoff()
         .applied_objects();
-    let mut watch = std::pin::pin!(watch);
-    let (mut ready, mut marks) = (BTreeSet::new(), Vec::new());
-    while marks.len() < TENANTS * EACH / 100 {
-        let next = tokio::time::timeout(PATIENCE, watch.try_next()).await;
-        let next = next.with_context(|| format!("waited {PATIENCE:?} for an addon"))?;
-        let Some(addon) = next? else { break };
+    let awaited = Awaited {
+        what: "ready TenantAddon",
+        count: TENANTS * EACH,
+        stride: 100,
+        patience: PATIENCE,
+    };
+    marks(&awaited, watch, |addon| {
         let conditions = addon.status.iter().flat_map(|status| &status.conditions);
-        let is_ready = conditions
-            .into_iter()
-            .any(|held| held.type_ == "Ready" && held.status == "True");
-        if is_ready {
-            ready.insert((addon.namespace(), addon.name_any()));
-        }
-        if (marks.len() + 1) * 100 <= ready.len() {
-            marks.push(started.elapsed());
-        }
-    }
-    Ok(marks)
+        let mut conditions = conditions.into_iter();
+        let is_ready = conditions.any(|held| held.type_ == "Ready" && held.status == "True");
+        is_ready.then(|| (addon.namespace(), addon.name_any()))
+    })
+    .await
 }
 
 /// Somebody changes an object of a release, and something makes its addon be looked at: how long until it is put back.

@@ -5,15 +5,19 @@
     reason = "objects of the API server are JSON objects: what is not there is null"
 )]
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use butler_testkit::Server;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 use kube::{
-    Api, Client, ResourceExt as _,
+    Api, Client, Resource, ResourceExt as _,
     api::{DynamicObject, PostParams},
     core::ApiResource,
+    runtime::watcher,
 };
 use serde_json::{Value, json};
 
@@ -27,6 +31,14 @@ pub(super) struct Planned {
 }
 
 impl Planned {
+    /// A new object.
+    pub(super) fn new<K: Resource<DynamicType = ()>>(object: Value) -> Result<Self> {
+        Ok(Self {
+            resource: ApiResource::erase::<K>(&()),
+            object: serde_json::from_value(object)?,
+        })
+    }
+
     /// What was written as an object, for another namespace.
     pub(super) fn copy(
         resource: &ApiResource,
@@ -55,8 +67,8 @@ impl Planned {
     }
 }
 
-/// How long a bare loop of creates takes for these objects, with as many writers as other rows have.
-pub(super) async fn floor(client: &Client, objects: Vec<Planned>) -> Result<Duration> {
+/// How long a bare loop of creates takes for these objects, with as many writers for all rows.
+pub(super) async fn create(client: &Client, objects: Vec<Planned>) -> Result<Duration> {
     let started = Instant::now();
     stream::iter(objects)
         .map(|Planned { resource, object }| {
@@ -71,6 +83,45 @@ pub(super) async fn floor(client: &Client, objects: Vec<Planned>) -> Result<Dura
         .try_collect::<()>()
         .await?;
     Ok(started.elapsed())
+}
+
+/// What is waited for, and how often the clock is looked at.
+pub(super) struct Awaited {
+    /// What a thing is called.
+    pub(super) what: &'static str,
+    pub(super) count: usize,
+    /// Things between two looks at the clock.
+    pub(super) stride: usize,
+    /// How long to wait for the next one.
+    pub(super) patience: Duration,
+}
+
+/// When each further stride of things was there, by a watch: lists would be part of the load. `name` says which thing an
+/// object tells of.
+pub(super) async fn marks<O, N: Ord>(
+    awaited: &Awaited,
+    watch: impl Stream<Item = watcher::Result<O>>,
+    name: impl Fn(&O) -> Option<N>,
+) -> Result<Vec<Duration>> {
+    let Awaited {
+        what,
+        count,
+        stride,
+        patience,
+    } = *awaited;
+    let started = Instant::now();
+    let mut watch = std::pin::pin!(watch);
+    let (mut seen, mut marks) = (BTreeSet::new(), Vec::new());
+    while marks.len() < count / stride {
+        let next = tokio::time::timeout(patience, watch.try_next()).await;
+        let next = next.with_context(|| format!("waited {patience:?} for a {what}"))?;
+        let Some(object) = next? else { break };
+        seen.extend(name(&object));
+        if (marks.len() + 1) * stride <= seen.len() {
+            marks.push(started.elapsed());
+        }
+    }
+    Ok(marks)
 }
 
 /// Waits until nothing was written for three seconds; how long that took before them.

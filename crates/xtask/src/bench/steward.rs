@@ -5,22 +5,18 @@
 
 mod serving;
 
-use std::{
-    collections::BTreeSet,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use butler_api::steward::TenantControlPlane;
 use butler_testkit::{Options, Server, etcd::TlsEtcd};
-use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{Namespace, Secret, Service},
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{DynamicObject, ListParams, ObjectMeta, PostParams},
+    api::{ListParams, ObjectMeta, PostParams},
     core::{ApiResource, PartialObjectMeta},
     runtime::{WatchStreamExt, watcher},
 };
@@ -29,7 +25,7 @@ use serde_json::json;
 
 use super::{
     Figure,
-    crowd::{AT_ONCE, Planned, floor, settle},
+    crowd::{Awaited, Planned, create, marks, settle},
     process::Process,
 };
 
@@ -74,9 +70,8 @@ async fn crowd() -> Result<Vec<Figure>> {
 
     let mut steward = Process::start(&server.kubeconfig(), &STEWARD)?;
     println!("creating {TENANTS} control planes");
-    let (mark, started) = (server.mark().await, Instant::now());
-    let ((), marks) =
-        tokio::try_join!(create_tenants(&client), await_deployments(&client, started))?;
+    let mark = server.mark().await;
+    let (_, marks) = tokio::try_join!(create(&client, tenants()?), await_deployments(&client))?;
     let took = marks.last().copied().unwrap_or_default();
     let quiet_since = settle(&server).await;
     println!(
@@ -93,8 +88,8 @@ async fn crowd() -> Result<Vec<Figure>> {
 
     // Close to what it is compared with.
     steward.stop()?;
-    let floor = floor(&client, written(&client).await?).await?.as_secs_f64();
-    let floor = floor * (TENANTS / FLOOR) as f64;
+    let floor = create(&client, written(&client).await?).await?;
+    let floor = floor.as_secs_f64() * (TENANTS / FLOOR) as f64;
     println!(
         "written in {:.1} s, by bare creates in {floor:.1} s",
         took.as_secs_f64()
@@ -186,53 +181,37 @@ async fn make_namespace(client: &Client, name: &str) -> Result<()> {
     Ok(())
 }
 
-async fn create_tenants(client: &Client) -> Result<()> {
-    let resource = ApiResource::erase::<TenantControlPlane>(&());
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "tenants", &resource);
-    stream::iter(0..TENANTS)
-        .map(|number| {
-            let api = api.clone();
-            let body = json!({
-                "apiVersion": "steward.butlerlabs.dev/v1alpha1",
-                "kind": "TenantControlPlane",
-                "metadata": {"name": format!("t{number}")},
-                "spec": {
-                    "controlPlane": {
-                        "deployment": {"replicas": 1},
-                        "service": {"serviceType": "ClusterIP"},
-                    },
-                    "kubernetes": {"version": "v1.35.4"},
+fn tenants() -> Result<Vec<Planned>> {
+    let tenant = |number| {
+        Planned::new::<TenantControlPlane>(json!({
+            "apiVersion": "steward.butlerlabs.dev/v1alpha1",
+            "kind": "TenantControlPlane",
+            "metadata": {"name": format!("t{number}"), "namespace": "tenants"},
+            "spec": {
+                "controlPlane": {
+                    "deployment": {"replicas": 1},
+                    "service": {"serviceType": "ClusterIP"},
                 },
-            });
-            async move {
-                let object = serde_json::from_value(body)?;
-                api.create(&PostParams::default(), &object).await?;
-                anyhow::Ok(())
-            }
-        })
-        .buffer_unordered(AT_ONCE)
-        .try_collect::<()>()
-        .await
+                "kubernetes": {"version": "v1.35.4"},
+            },
+        }))
+    };
+    (0..TENANTS).map(tenant).collect()
 }
 
-/// When each further hundred Deployments were there. By a watch: lists of them would be part of the load.
-async fn await_deployments(client: &Client, started: Instant) -> Result<Vec<Duration>> {
+/// When each further hundred Deployments were there.
+async fn await_deployments(client: &Client) -> Result<Vec<Duration>> {
     let api: Api<PartialObjectMeta<Deployment>> = Api::namespaced(client.clone(), "tenants");
     let watch = watcher(api, watcher::Config::default())
         .default_backoff()
         .touched_objects();
-    let mut watch = std::pin::pin!(watch);
-    let (mut seen, mut marks) = (BTreeSet::new(), Vec::new());
-    while marks.len() < TENANTS / 100 {
-        let next = tokio::time::timeout(PATIENCE, watch.try_next()).await;
-        let next = next.with_context(|| format!("waited {PATIENCE:?} for a Deployment"))?;
-        let Some(object) = next? else { break };
-        seen.insert(object.name_any());
-        if (marks.len() + 1) * 100 <= seen.len() {
-            marks.push(started.elapsed());
-        }
-    }
-    Ok(marks)
+    let awaited = Awaited {
+        what: "Deployment",
+        count: TENANTS,
+        stride: 100,
+        patience: PATIENCE,
+    };
+    marks(&awaited, watch, |object| Some(object.name_any())).await
 }
 
 /// Everything that was written for some tenants, for another namespace.

@@ -10,19 +10,15 @@
 
 mod driver;
 
-use std::{
-    collections::BTreeSet,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use butler_api::{butler::TenantCluster, names};
 use butler_testkit::{Options, Server};
-use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, ResourceExt,
-    api::{DynamicObject, ListParams, PostParams},
+    api::{DynamicObject, ListParams},
     core::{ApiResource, GroupVersionKind, PartialObjectMeta},
     runtime::{WatchStreamExt, watcher},
 };
@@ -30,7 +26,7 @@ use serde_json::json;
 
 use super::{
     Figure,
-    crowd::{AT_ONCE, Planned, floor, settle},
+    crowd::{Awaited, Planned, create, marks, settle},
     process::Process,
 };
 
@@ -101,8 +97,8 @@ async fn crowd() -> Result<Vec<Figure>> {
     let driver = driver::start(&client);
 
     println!("creating {CLUSTERS} clusters");
-    let (mark, started) = (server.mark().await, Instant::now());
-    let ((), marks) = tokio::try_join!(create_clusters(&client), await_children(&client, started))?;
+    let mark = server.mark().await;
+    let (_, marks) = tokio::try_join!(create(&client, clusters()?), await_children(&client))?;
     let took = marks.last().copied().unwrap_or_default().as_secs_f64();
     println!("all children were there after {took:.1} s");
     let settled = settle(&server).await.as_secs_f64();
@@ -141,7 +137,7 @@ async fn crowd() -> Result<Vec<Figure>> {
     butler.stop()?;
     drop(driver);
     let copies = written(&client).await?;
-    let floor = floor(&client, copies).await?.as_secs_f64() * (CLUSTERS / FLOOR) as f64;
+    let floor = create(&client, copies).await?.as_secs_f64() * (CLUSTERS / FLOOR) as f64;
 
     let stride = |index: usize| marks.get(index).copied().unwrap_or_default().as_secs_f64();
     let last = took - stride(marks.len().saturating_sub(2));
@@ -172,52 +168,36 @@ async fn crowd() -> Result<Vec<Figure>> {
     ])
 }
 
-async fn create_clusters(client: &Client) -> Result<()> {
-    let resource = ApiResource::erase::<TenantCluster>(&());
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "tenants", &resource);
-    stream::iter(0..CLUSTERS)
-        .map(|number| {
-            let api = api.clone();
-            let body = json!({
-                "apiVersion": "butler.butlerlabs.dev/v1alpha1",
-                "kind": "TenantCluster",
-                "metadata": {"name": format!("t{number}")},
-                "spec": {
-                    "kubernetesVersion": "v1.35.4",
-                    "providerConfigRef": {"name": "local"},
-                    "workers": {"replicas": 2},
-                },
-            });
-            async move {
-                let object = serde_json::from_value(body)?;
-                api.create(&PostParams::default(), &object).await?;
-                anyhow::Ok(())
-            }
-        })
-        .buffer_unordered(AT_ONCE)
-        .try_collect::<()>()
-        .await
+fn clusters() -> Result<Vec<Planned>> {
+    let cluster = |number| {
+        Planned::new::<TenantCluster>(json!({
+            "apiVersion": "butler.butlerlabs.dev/v1alpha1",
+            "kind": "TenantCluster",
+            "metadata": {"name": format!("t{number}"), "namespace": "tenants"},
+            "spec": {
+                "kubernetesVersion": "v1.35.4",
+                "providerConfigRef": {"name": "local"},
+                "workers": {"replicas": 2},
+            },
+        }))
+    };
+    (0..CLUSTERS).map(cluster).collect()
 }
 
-/// When each further thousand clusters had all they are made of. By a watch of what is written last.
-async fn await_children(client: &Client, started: Instant) -> Result<Vec<Duration>> {
+/// When each further thousand clusters had all they are made of: what is written last is waited for.
+async fn await_children(client: &Client) -> Result<Vec<Duration>> {
     let resource = resource("MachineHealthCheck")?;
     let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client.clone(), &resource);
     let watch = watcher(api, watcher::Config::default())
         .default_backoff()
         .touched_objects();
-    let mut watch = std::pin::pin!(watch);
-    let (mut seen, mut marks) = (BTreeSet::new(), Vec::new());
-    while marks.len() < CLUSTERS / STRIDE {
-        let next = tokio::time::timeout(PATIENCE, watch.try_next()).await;
-        let next = next.with_context(|| format!("waited {PATIENCE:?} for a MachineHealthCheck"))?;
-        let Some(object) = next? else { break };
-        seen.insert(object.namespace());
-        if (marks.len() + 1) * STRIDE <= seen.len() {
-            marks.push(started.elapsed());
-        }
-    }
-    Ok(marks)
+    let awaited = Awaited {
+        what: "MachineHealthCheck",
+        count: CLUSTERS,
+        stride: STRIDE,
+        patience: PATIENCE,
+    };
+    marks(&awaited, watch, kube::ResourceExt::namespace).await
 }
 
 async fn count_ready(client: &Client) -> Result<usize> {
