@@ -4,7 +4,9 @@
 //! and [`plan`] the one step that comes next.
 
 pub mod compatibility;
+pub mod diff;
 pub mod failure;
+pub mod flux;
 pub mod graph;
 pub mod health;
 pub mod manifest;

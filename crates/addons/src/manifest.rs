@@ -7,6 +7,7 @@ use serde_json::Value;
 
 /// What an object is known by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ObjectId {
     /// `apps/v1`.
     pub api_version: String,
@@ -53,6 +54,11 @@ pub fn objects(manifest: &str) -> Result<Vec<Planned>, ManifestError> {
         add(value, &mut found);
     }
     Ok(found)
+}
+
+/// An object as YAML.
+pub fn yaml(value: &Value) -> String {
+    serde_saphyr::to_string(value).expect("a tree of plain values has a text")
 }
 
 fn documents(manifest: &str) -> Vec<String> {

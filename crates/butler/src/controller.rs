@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 use butler_controller::{Surroundings, addon_engine};
+use butler_steward::Reach;
 
 use crate::process::{self, Lease};
 
@@ -24,7 +25,8 @@ pub(crate) struct Args {
         default_value = "/var/lib/butler/helm"
     )]
     helm_folder: PathBuf,
-    /// Where charts are asked for instead, such as `https://charts.example.com=oci://mirror.local/charts`
+    /// Where charts are asked for instead, such as `https://charts.example.com=oci://mirror.local/charts`; `oci+http://` is a
+    /// registry without TLS
     #[arg(
         long,
         env = "BUTLER_CHART_MIRRORS",
@@ -33,6 +35,9 @@ pub(crate) struct Args {
         value_parser = mirror
     )]
     chart_mirror: Vec<(String, String)>,
+    /// Reach tenants by their endpoints instead of their Services: for running outside the cluster
+    #[arg(long)]
+    outside: bool,
     /// Leaves addons alone, and needs no Helm
     #[arg(long)]
     without_addons: bool,
@@ -85,7 +90,10 @@ pub(crate) async fn run(args: Args) -> Result<()> {
                 readiness,
                 ..
             } = around.clone();
-            let surroundings = Surroundings::new(clock, metrics, readiness);
+            let mut surroundings = Surroundings::new(clock, metrics, readiness);
+            if args.outside {
+                surroundings.reach = Reach::Endpoint;
+            }
             match addons {
                 Some(settings) => surroundings.with_addons(settings),
                 None => surroundings,

@@ -9,6 +9,10 @@ use std::process::ExitCode;
 use butler_runtime::logging::{self, Format};
 use clap::{Parser, Subcommand};
 
+/// Passes are made of small, short-lived pieces, which the system's allocator spends a fifth of their time on.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// The long-running parts of the Butler platform.
 #[derive(Parser)]
 #[command(version, about, propagate_version = true)]

@@ -6,7 +6,10 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
-use crate::{object::Object, spec::TenantSpec};
+use crate::{
+    names::Identity,
+    object::{Object, ObjectId},
+};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
@@ -24,16 +27,43 @@ pub struct Access {
     pub operators: Vec<Subject>,
 }
 
-/// The objects that say so. They are there also when nobody is named: a binding without subjects gives nothing, and
-/// whoever leaves a team loses access by a change instead of by a deletion that may have to wait.
-pub(crate) fn objects(spec: &TenantSpec, access: &Access) -> Vec<Object> {
-    let metadata = |name: &str| spec.identity.metadata(name);
+/// Who may see the parts of a cluster.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Audience {
+    /// That could not be read: what stands stays.
+    #[default]
+    Unknown,
+    /// There is no team, or none any more: nobody is left to see anything.
+    Nobody,
+    /// The members of a team.
+    Team(Access),
+}
+
+impl Audience {
+    /// Whether an object about access goes when it is not planned. Only what we wrote ourselves does.
+    pub fn revokes(&self, id: &ObjectId, hash: Option<&String>) -> bool {
+        is_about(id) && hash.is_some() && *self != Self::Unknown
+    }
+}
+
+/// Whether an object says who may see something.
+pub fn is_about(id: &ObjectId) -> bool {
+    matches!(id.kind.as_str(), "Role" | "RoleBinding")
+}
+
+/// The objects that say so. Those of a team are there also when nobody is named: a binding without subjects gives
+/// nothing, and whoever leaves a team loses access by a change instead of by a deletion that may have to wait.
+pub fn objects(identity: &Identity, audience: &Audience) -> Vec<Object> {
+    let Audience::Team(access) = audience else {
+        return Vec::new();
+    };
+    let metadata = |name: &str| identity.metadata(name);
     let kubeconfig = Role {
         metadata: metadata(KUBECONFIG),
         rules: Some(vec![PolicyRule {
             api_groups: Some(vec![String::new()]),
             resources: Some(vec!["secrets".to_owned()]),
-            resource_names: Some(vec![spec.identity.kubeconfig()]),
+            resource_names: Some(vec![identity.kubeconfig()]),
             verbs: vec!["get".to_owned()],
             ..PolicyRule::default()
         }]),

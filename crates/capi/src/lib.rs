@@ -5,11 +5,12 @@
 //! no client, no clock, no chance.
 //!
 //! The parts: [`core`] has the kinds of Cluster API, [`provider`] those of each infrastructure provider, [`node`] what
-//! machines of each operating system are told, [`day2`] the decisions about clusters that work, [`addons`] what is installed on them, [`quota`] who may have
-//! how much.
+//! machines of each operating system are told, [`day2`] the decisions about clusters that work, [`addons`] what is installed on them, [`addresses`] where
+//! those of load balancers come from, [`quota`] who may have how much.
 
 pub mod access;
 pub mod addons;
+pub mod addresses;
 pub mod build;
 pub mod core;
 pub mod day2;

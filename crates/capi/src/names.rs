@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use butler_api::{names, types::ClusterName};
+use butler_api::{butler::TenantCluster, names, types::ClusterName};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
@@ -31,6 +31,23 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// Who a cluster is that has a name which can be used.
+    pub fn new(name: ClusterName, cluster: &TenantCluster) -> Self {
+        let metadata = &cluster.metadata;
+        let find = |all: &Option<BTreeMap<String, String>>, key: &str| {
+            all.as_ref().and_then(|all| all.get(key)).cloned()
+        };
+        let team = cluster.spec.team_ref.as_ref();
+        Self {
+            name,
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            team: team.map(|team| team.name.clone()),
+            environment: find(&metadata.labels, names::ENVIRONMENT),
+            owner: find(&metadata.annotations, names::OWNER),
+        }
+    }
+
     /// The namespace of everything the cluster is made of: `{name}-{suffix}`.
     ///
     /// The suffix is the start of the UID, so that a cluster that is made again under the same name never meets

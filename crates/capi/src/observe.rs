@@ -9,8 +9,8 @@ use butler_api::{
 use jiff::Timestamp;
 
 use crate::{
-    access::Access,
-    addons,
+    access::Audience,
+    addons, addresses,
     day2::Target,
     node::{JoinTicket, TalosTrust},
     object::ObjectId,
@@ -27,6 +27,8 @@ pub struct Observed {
     pub forced: bool,
     /// The phase that was last reported.
     pub phase: Option<Phase>,
+    /// Whether the last report was about the spec as it is now.
+    pub is_reported: bool,
     /// Whether its user asked to try again after it failed.
     pub retry: bool,
     /// The tenant namespace.
@@ -43,6 +45,8 @@ pub struct Observed {
     pub objects: BTreeMap<ObjectId, Option<String>>,
     /// Every `TenantAddon` that names it, by name.
     pub addons: BTreeMap<String, addons::Facts>,
+    /// What was seen of the addresses of its load balancers; nothing where nobody looked.
+    pub addresses: Option<addresses::Facts>,
     /// What cannot be made better by waiting.
     pub failure: Option<String>,
     /// What the limits of its team and its provider say.
@@ -56,8 +60,8 @@ pub struct Observed {
 pub struct Inputs {
     /// What the credentials' Secret of the provider holds.
     pub credentials: BTreeMap<String, Hidden>,
-    /// Who of its team may see what; not known, or no team: nobody is named.
-    pub access: Option<Access>,
+    /// Who of its team may see what.
+    pub access: Audience,
     /// Addresses that machines may have, where the provider has to be told.
     pub machine_addresses: Vec<AddressRange>,
     /// Addresses that its load balancers were given.

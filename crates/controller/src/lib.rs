@@ -7,6 +7,7 @@ pub mod addon_engine;
 pub mod addon_rollout;
 pub mod address_claim;
 pub mod butler_config;
+mod claims;
 pub mod ip_allocation;
 pub mod management_addon;
 pub mod namespaces;
@@ -35,6 +36,7 @@ use butler_runtime::{
     metrics::{Metrics, ReconcileMetrics},
     watch::Feed,
 };
+use butler_steward::Reach;
 use k8s_openapi::api::{core::v1::Namespace, rbac::v1::RoleBinding};
 use kube::{Api, Client, runtime::watcher};
 use network_pool::infrastructure::{MachineView, NodeView, ServiceView};
@@ -59,6 +61,8 @@ pub(crate) struct Feeds {
     pub(crate) bindings: Feed<RoleBinding>,
     pub(crate) pools: Feed<NetworkPool>,
     pub(crate) allocations: Feed<IPAllocation>,
+    /// The same by cluster.
+    pub(crate) claims: claims::Claims,
     pub(crate) providers: Feed<ProviderConfig>,
     pub(crate) services: Feed<ServiceView>,
     pub(crate) nodes: Feed<NodeView>,
@@ -83,6 +87,7 @@ impl Feeds {
             bindings: Feed::start(Api::all(client.clone()), ours),
             pools: Feed::start(Api::all(client.clone()), everything.clone()),
             allocations: Feed::start(Api::all(client.clone()), everything.clone()),
+            claims: claims::Claims::default(),
             providers: Feed::start(Api::all(client.clone()), everything.clone()),
             services: Feed::start(Api::all(client.clone()), everything.clone()),
             nodes: Feed::start(Api::all(client.clone()), everything.clone()),
@@ -104,6 +109,7 @@ impl Feeds {
             bindings,
             pools,
             allocations,
+            claims,
             providers,
             services,
             nodes,
@@ -126,6 +132,7 @@ impl Feeds {
             services.ready(),
             nodes.ready()
         );
+        claims.fill(allocations);
     }
 }
 
@@ -150,6 +157,8 @@ pub struct Surroundings {
     pub addons: Option<addon_engine::Settings>,
     /// Where addons of the management cluster find its API server; otherwise where this process finds it.
     pub management: Option<management_addon::Management>,
+    /// How tenants are reached.
+    pub reach: Reach,
 }
 
 impl Surroundings {
@@ -169,6 +178,7 @@ impl Surroundings {
             providers,
             addons: None,
             management: None,
+            reach: Reach::Service,
         }
     }
 
@@ -265,7 +275,7 @@ async fn addresses(
     let claims = address_claim::Controller::new(client, feeds, surroundings);
     let providers = provider_config::Controller::new(client, feeds, surroundings);
     let of_providers = provider_config::triggers(feeds, &providers);
-    let services = tenant_addresses::ThroughKubeconfig::new(client.clone());
+    let services = tenant_addresses::ThroughKubeconfig::new(client.clone(), surroundings.reach);
     let tenants = tenant_addresses::Controller::new(client, feeds, surroundings, services);
     let of_tenants = tenant_addresses::triggers(feeds, &tenants);
     let reconciles = || surroundings.reconciles.clone();

@@ -10,11 +10,16 @@ use butler_capi::{
 use butler_runtime::rbac::{
     Manifest, OWN, RBAC, READ, WRITE, account, cluster_role, local_role, process, rule,
 };
-use k8s_openapi::api::rbac::v1::PolicyRule;
+use k8s_openapi::{
+    api::rbac::v1::{ClusterRoleBinding, PolicyRule, RoleRef, Subject},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 
 use crate::{LEASE, MANAGER, management_addon::ACCOUNT, team};
 
 const BUTLER: &str = "butler.butlerlabs.dev";
+/// The role of everybody who looks at the catalogue.
+const CATALOGUE: &str = "butler-catalogue-reader";
 const CLUSTER_API: &str = "cluster.x-k8s.io";
 const CLUSTER_API_IPAM: &str = butler_api::addresses::GROUP;
 
@@ -201,6 +206,28 @@ fn teams() -> Vec<Manifest> {
         cluster_role(team::Role::Operator.binding_name(), operator),
         cluster_role(team::Role::Admin.binding_name(), admin),
         cluster_role(access::VIEWER, tenant_viewer()),
+        // What there is to be had is for everybody to know: `butlerctl addon plan` reads it with the rights of a member.
+        cluster_role(
+            CATALOGUE,
+            vec![rule(&[BUTLER], &["addondefinitions"], &READ)],
+        ),
+        Manifest::ClusterRoleBinding(ClusterRoleBinding {
+            metadata: ObjectMeta {
+                name: Some(CATALOGUE.to_owned()),
+                ..ObjectMeta::default()
+            },
+            role_ref: RoleRef {
+                api_group: RBAC.to_owned(),
+                kind: "ClusterRole".to_owned(),
+                name: CATALOGUE.to_owned(),
+            },
+            subjects: Some(vec![Subject {
+                api_group: Some(RBAC.to_owned()),
+                kind: "Group".to_owned(),
+                name: "system:authenticated".to_owned(),
+                namespace: None,
+            }]),
+        }),
     ]
 }
 

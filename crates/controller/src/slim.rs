@@ -1,7 +1,10 @@
 //! Slim views of kinds that are read and never written: most of an object's memory is fields nobody asks for.
 
 use butler_api::{
-    butler::{TenantCluster, tenant_cluster::ManagementPolicy},
+    butler::{
+        TenantCluster,
+        tenant_cluster::{ManagementMode, ManagementPolicy},
+    },
     common::{LocalRef, ObjectRef},
 };
 use kube::{Resource, api::ObjectMeta};
@@ -84,10 +87,12 @@ impl ClusterSummary {
             || addons.is_some_and(|addon| addon.address_pool.is_some())
     }
 
-    /// Whether something in the cluster asks for an address as soon as it runs.
+    /// Whether something in the cluster asks for an address as soon as it runs: the ingress controller, where the spec
+    /// names one and it is ours to install.
     pub fn needs_addresses(&self) -> bool {
         let ingress = self.spec.addons.ingress.as_ref();
-        ingress.and_then(|ingress| ingress.enabled).unwrap_or(true)
+        let is_wanted = ingress.is_some_and(|ingress| ingress.enabled.unwrap_or(true));
+        is_wanted && self.spec.management_policy.mode != ManagementMode::Observe
     }
 }
 
@@ -104,4 +109,29 @@ pub struct ClusterSummaryStatus {
     /// Secret with its kubeconfig, in that namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubeconfig_secret_ref: Option<LocalRef>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn cluster(spec: &Value) -> ClusterSummary {
+        serde_json::from_value(json!({"metadata": {"name": "blue"}, "spec": spec})).unwrap()
+    }
+
+    #[test]
+    fn only_an_ingress_controller_that_is_installed_needs_an_address_from_the_start() {
+        let needs = |spec: Value| cluster(&spec).needs_addresses();
+        assert!(!needs(json!({})), "nobody asked for one");
+        assert!(!needs(json!({"addons": {"storage": {}}})));
+        assert!(needs(json!({"addons": {"ingress": {}}})));
+        assert!(needs(json!({"addons": {"ingress": {"enabled": true}}})));
+        assert!(!needs(json!({"addons": {"ingress": {"enabled": false}}})));
+        let observed = json!({"mode": "Observe"});
+        assert!(!needs(
+            json!({"addons": {"ingress": {}}, "managementPolicy": observed})
+        ));
+    }
 }

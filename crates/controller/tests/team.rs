@@ -82,6 +82,8 @@ async fn a_team_gets_a_namespace_and_its_members_get_their_roles() {
     assert!(!may(member, "get", "secrets").await);
     assert!(may(vera, "list", "tenantclusters").await);
     assert!(!may(vera, "create", "tenantclusters").await);
+    assert!(may(vera, "list", "addondefinitions").await);
+    assert!(!may(ada, "create", "addondefinitions").await);
     assert!(
         !may(vera, "get", "secrets").await,
         "a viewer reads no Secrets"

@@ -27,6 +27,9 @@ use crate::{
 
 /// How long fetching a chart may take.
 const PATIENCE: Duration = Duration::from_mins(2);
+/// How a mirror is written that is a registry without TLS. What it stands for may well have TLS, so it is the mirror that
+/// says so.
+const PLAIN_REGISTRY: &str = "oci+http://";
 /// The authority of a repository, in the folder of a call.
 const AUTHORITY: &str = "authority.pem";
 
@@ -119,13 +122,18 @@ impl Charts {
             .scratch()
             .map_err(StepError::broken("make a folder"))?;
         let folder = scratch.path();
-        let repository = self.mirrored(&chart.repository);
+        let (repository, plain_http) = mirrored(&self.mirrors, &chart.repository);
         if let Some(pem) = &access.authority {
             let kept = fs::write(folder.join(AUTHORITY), pem);
             kept.map_err(StepError::broken("keep the authority"))?;
         }
         if repository.starts_with("oci://") {
-            self.pull_oci(chart, &repository, access, folder).await?;
+            let plain_http = plain_http || access.plain_http;
+            let access = Access {
+                plain_http,
+                ..access.clone()
+            };
+            self.pull_oci(chart, &repository, &access, folder).await?;
         } else {
             self.pull_http(chart, &repository, access, folder).await?;
         }
@@ -135,15 +143,6 @@ impl Charts {
             StepError::new(Class::ChartNotFound, message)
         })?;
         self.keep(chart, access, &content)
-    }
-
-    fn mirrored(&self, repository: &str) -> String {
-        let mut mirrors = self.mirrors.iter();
-        let found = mirrors.find_map(|(from, to)| {
-            let rest = repository.strip_prefix(from.as_str())?;
-            Some(format!("{to}{rest}"))
-        });
-        found.unwrap_or_else(|| repository.to_owned())
     }
 
     fn keep(
@@ -249,6 +248,19 @@ impl Charts {
     }
 }
 
+/// Where a repository is asked, and whether that is a registry without TLS.
+fn mirrored(mirrors: &[(String, String)], repository: &str) -> (String, bool) {
+    let found = mirrors.iter().find_map(|(from, to)| {
+        let rest = repository.strip_prefix(from.as_str())?;
+        Some(format!("{to}{rest}"))
+    });
+    let asked = found.unwrap_or_else(|| repository.to_owned());
+    match asked.strip_prefix(PLAIN_REGISTRY) {
+        Some(rest) => (format!("oci://{rest}"), true),
+        None => (asked, false),
+    }
+}
+
 fn secrets(access: &Access) -> Vec<String> {
     let credentials = access.credentials.iter();
     credentials
@@ -278,4 +290,33 @@ fn put(path: &Path, content: &[u8]) -> io::Result<()> {
     aside.as_file().sync_all()?;
     aside.persist(path)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_mirror_that_fits_is_asked_and_may_be_a_registry_without_tls() {
+        let mirrors = [
+            ("oci://10.0.0.1:5000", "oci+http://10.0.0.1:5000"),
+            ("https://", "oci+http://10.0.0.1:5000/charts/"),
+            ("oci://", "oci://mirror.local/"),
+        ];
+        let mirrors = mirrors.map(|(from, to)| (from.to_owned(), to.to_owned()));
+        let ask = |repository: &str| mirrored(&mirrors, repository);
+        let plain = |address: &str| (address.to_owned(), true);
+        assert_eq!(
+            ask("https://a.example.com/stable"),
+            plain("oci://10.0.0.1:5000/charts/a.example.com/stable")
+        );
+        assert_eq!(
+            ask("oci://10.0.0.1:5000/own"),
+            plain("oci://10.0.0.1:5000/own")
+        );
+        let with_tls = ("oci://mirror.local/b.example.com".to_owned(), false);
+        assert_eq!(ask("oci://b.example.com"), with_tls);
+        let unknown = ("http://c.example.com".to_owned(), false);
+        assert_eq!(ask("http://c.example.com"), unknown);
+    }
 }

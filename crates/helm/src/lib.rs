@@ -3,6 +3,7 @@
 
 pub mod charts;
 pub mod look;
+pub mod namespace;
 pub mod pool;
 pub mod process;
 pub mod release;

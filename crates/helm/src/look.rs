@@ -2,6 +2,7 @@
 //! plan can ask for without Helm.
 
 mod kinds;
+mod preview;
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-pub use self::kinds::Kinds;
+pub use self::{kinds::Kinds, preview::changes};
 
 /// The name under which Helm owns fields.
 const HELM: &str = "helm";
@@ -169,7 +170,7 @@ pub async fn objects(
     let (release, drift) = (&request.release, request.drift);
     let mut states = Vec::new();
     let mut drifted = Vec::new();
-    for planned in planned(release, record)? {
+    for planned in planned(release, &record.manifest)? {
         let Some(api) = kinds.api(client, release, &planned.id).await? else {
             states.push((planned.id, State::Missing));
             continue;
@@ -201,8 +202,8 @@ pub async fn objects(
     })
 }
 
-fn planned(release: &ReleaseId, record: &Record) -> Result<Vec<Planned>, LookError> {
-    let objects = manifest::objects(&record.manifest);
+fn planned(release: &ReleaseId, manifest: &str) -> Result<Vec<Planned>, LookError> {
+    let objects = manifest::objects(manifest);
     let mut objects = objects.map_err(|source| LookError::Manifest {
         release: release.clone(),
         source,
@@ -294,7 +295,7 @@ pub async fn correct(
     record: &Record,
     drifted: &[ObjectId],
 ) -> Result<(), LookError> {
-    for planned in planned(release, record)? {
+    for planned in planned(release, &record.manifest)? {
         if !drifted.contains(&planned.id) {
             continue;
         }

@@ -21,6 +21,11 @@ use crate::StepError;
 /// The most that is kept of what a process says: a chart with a thousand notes must not fill the memory.
 const MOST_OUTPUT: u64 = 256 * 1024;
 
+/// A folder that can never be made.
+const NOWHERE: &str = "/dev/null/none";
+/// The most that an answer may have.
+const MOST_ANSWER: u64 = 64 << 20;
+
 /// The program, and a folder that is ours alone.
 #[derive(Clone, Debug)]
 pub struct Helm {
@@ -93,26 +98,54 @@ impl Helm {
         deadline: Duration,
         class: fn(&str) -> Class,
     ) -> Result<(), StepError> {
-        let secrets = call.secrets.clone();
+        let listens = call.prints_reasons;
+        let printed = self.finish(call, deadline, class, listens, MOST_OUTPUT);
+        printed.await.map(drop)
+    }
+
+    /// The same for what it prints. That may be secret, and is not looked at when it fails.
+    pub async fn ask(
+        &self,
+        call: Call,
+        deadline: Duration,
+        class: fn(&str) -> Class,
+    ) -> Result<String, StepError> {
+        self.finish(call, deadline, class, true, MOST_ANSWER).await
+    }
+
+    async fn finish(
+        &self,
+        call: Call,
+        deadline: Duration,
+        class: fn(&str) -> Class,
+        listens: bool,
+        most: u64,
+    ) -> Result<String, StepError> {
+        let (secrets, prints_reasons) = (call.secrets.clone(), call.prints_reasons);
         let work = async {
-            let mut child = self.start(&call)?;
-            let said = talk(&mut child, &call.input).await?;
+            let mut child = self.start(&call, listens)?;
+            let heard = talk(&mut child, &call.input, most).await?;
             let status = child.wait().await?;
-            Ok::<_, io::Error>((status, said))
+            Ok::<_, io::Error>((status, heard))
         };
         let Ok(ended) = timeout(deadline, work).await else {
             let message = format!("Helm was ended: it took longer than {deadline:?}");
             return Err(StepError::new(Class::TimedOut, message));
         };
-        let (status, said) = ended.map_err(|error| {
+        let (status, (printed, said)) = ended.map_err(|error| {
             StepError::new(
                 Class::Interrupted,
                 format!("Helm could not be run: {error}"),
             )
         })?;
         if status.success() {
-            return Ok(());
+            return Ok(printed);
         }
+        let said = if prints_reasons {
+            format!("{printed}\n{said}")
+        } else {
+            said
+        };
         let shown = output::presentable(&said, &secrets);
         if shown.is_empty() {
             let message = format!("Helm ended without a word: {status}");
@@ -121,7 +154,7 @@ impl Helm {
         Err(StepError::new(class(&said), shown))
     }
 
-    fn start(&self, call: &Call) -> io::Result<Child> {
+    fn start(&self, call: &Call, listens: bool) -> io::Result<Child> {
         let home = self.folder.join("home");
         let mut command = match keeper(std::process::id()) {
             Some((keeper, arguments)) => {
@@ -139,13 +172,15 @@ impl Helm {
             .env("HELM_CACHE_HOME", home.join("cache"))
             .env("HELM_CONFIG_HOME", home.join("config"))
             .env("HELM_DATA_HOME", home.join("data"))
+            // What Helm learns of an API server it asks anew each time; kept, it would stay for every tenant there ever was.
+            .env("KUBECACHEDIR", NOWHERE)
             // A short life on one thread: ADR 0029 has the figures.
             .env("GOMAXPROCS", "1")
             .env("GOGC", "400")
             .envs(call.environment.iter().map(|(name, path)| (*name, path)))
             .current_dir(&home)
             .stdin(Stdio::piped())
-            .stdout(if call.prints_reasons {
+            .stdout(if listens {
                 Stdio::piped()
             } else {
                 Stdio::null()
@@ -164,7 +199,7 @@ fn keeper(own: u32) -> Option<(&'static str, [&'static str; 3])> {
 }
 
 /// Gives a process its input and hears it out. Both at once: one that says much before it reads would wait for ever.
-async fn talk(child: &mut Child, input: &[u8]) -> io::Result<String> {
+async fn talk(child: &mut Child, input: &[u8], most: u64) -> io::Result<(String, String)> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let give = async {
         if let Some(mut stdin) = stdin {
@@ -172,17 +207,14 @@ async fn talk(child: &mut Child, input: &[u8]) -> io::Result<String> {
             let _ = stdin.write_all(input).await;
         }
     };
-    let ((), printed, said) = tokio::join!(give, hear(stdout), hear(stderr));
-    Ok(format!("{}\n{}", printed?, said?))
+    let ((), printed, said) = tokio::join!(give, hear(stdout, most), hear(stderr, MOST_OUTPUT));
+    Ok((printed?, said?))
 }
 
-async fn hear(stream: Option<impl AsyncRead + Unpin>) -> io::Result<String> {
+async fn hear(stream: Option<impl AsyncRead + Unpin>, most: u64) -> io::Result<String> {
     let mut heard = Vec::new();
     if let Some(mut stream) = stream {
-        (&mut stream)
-            .take(MOST_OUTPUT)
-            .read_to_end(&mut heard)
-            .await?;
+        (&mut stream).take(most).read_to_end(&mut heard).await?;
         tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
     }
     Ok(String::from_utf8_lossy(&heard).into_owned())

@@ -3,11 +3,13 @@
 use std::{path::Path, time::Duration};
 
 use butler_addons::{
-    failure,
+    failure::{self, Class},
     record::{HEALTHY, OWNER, REQUEST},
     request::{ReleaseId, Request},
     values,
 };
+use serde_json::Value;
+use tempfile::NamedTempFile;
 
 use crate::{
     StepError,
@@ -25,22 +27,14 @@ pub struct Target<'a> {
     pub owner: &'a str,
 }
 
-/// Installs or upgrades.
+/// Installs or upgrades, in a namespace that is there.
 pub async fn upgrade(
     helm: &Helm,
     target: &Target<'_>,
     request: &Request,
     chart: &Path,
 ) -> Result<(), StepError> {
-    let mut call = Call::new(["upgrade", "--install", "--reset-values", "--hide-notes"]);
-    call.arg(&request.release.name).arg(chart);
-    // Server-side apply checks objects; Helm's own check would read all of the API server's documents first.
-    call.arg("--disable-openapi-validation")
-        .arg("--server-side=true")
-        .arg("--force-conflicts");
-    if request.create_namespace {
-        call.arg("--create-namespace");
-    }
+    let mut call = asked_for(request, chart);
     let labels = [
         format!("{OWNER}={}", target.owner),
         format!("{REQUEST}={}", request.fingerprint()),
@@ -48,11 +42,48 @@ pub async fn upgrade(
         format!("{HEALTHY}=false"),
     ];
     call.arg("--labels").arg(labels.join(","));
+    run(helm, target, &request.release, request.timeout, call).await
+}
+
+/// The objects that an installation or an upgrade would send, as YAML. Nothing is changed.
+pub async fn render(
+    helm: &Helm,
+    target: &Target<'_>,
+    request: &Request,
+    chart: &Path,
+) -> Result<String, StepError> {
+    let mut call = asked_for(request, chart);
+    call.arg("--dry-run=server").arg("--output").arg("json");
+    if request.create_namespace {
+        call.arg("--create-namespace");
+    }
+    let _kubeconfig = point(helm, target, &request.release, request.timeout, &mut call)?;
+    let deadline = request.timeout + MARGIN;
+    let printed = helm.ask(call, deadline, failure::of_release).await?;
+    let answer: Option<Value> = serde_json::from_str(&printed).ok();
+    let manifest = answer.as_ref().and_then(|answer| answer.get("manifest"));
+    let manifest = manifest.and_then(Value::as_str).ok_or_else(|| {
+        let message = format!(
+            "what Helm would install as {} cannot be read",
+            request.release
+        );
+        StepError::new(Class::Interrupted, message)
+    })?;
+    Ok(manifest.to_owned())
+}
+
+fn asked_for(request: &Request, chart: &Path) -> Call {
+    let mut call = Call::new(["upgrade", "--install", "--reset-values", "--hide-notes"]);
+    call.arg(&request.release.name).arg(chart);
+    // Server-side apply checks objects; Helm's own check would read all of the API server's documents first.
+    call.arg("--disable-openapi-validation")
+        .arg("--server-side=true")
+        .arg("--force-conflicts");
     call.arg("--history-max").arg(request.history.to_string());
     call.arg("--values").arg("-");
     call.input = request.values.to_string().into_bytes();
     call.secrets = values::texts(&request.values);
-    run(helm, target, &request.release, request.timeout, call).await
+    call
 }
 
 /// Goes back to a revision.
@@ -87,10 +118,22 @@ async fn run(
     timeout: Duration,
     mut call: Call,
 ) -> Result<(), StepError> {
+    let _kubeconfig = point(helm, target, release, timeout, &mut call)?;
+    helm.run(call, timeout + MARGIN, failure::of_release).await
+}
+
+/// Points a call at a release of a cluster, by a file that has to live as long as the call.
+fn point(
+    helm: &Helm,
+    target: &Target<'_>,
+    release: &ReleaseId,
+    timeout: Duration,
+    call: &mut Call,
+) -> Result<NamedTempFile, StepError> {
     let kubeconfig = helm.private_file(target.kubeconfig);
     let kubeconfig = kubeconfig.map_err(StepError::broken("keep a kubeconfig"))?;
     call.arg("--kubeconfig").arg(kubeconfig.path());
     call.arg("--namespace").arg(&release.namespace);
     call.arg(format!("--timeout={}s", timeout.as_secs().max(1)));
-    helm.run(call, timeout + MARGIN, failure::of_release).await
+    Ok(kubeconfig)
 }

@@ -13,13 +13,14 @@ use butler_toolchain::{Toolchain, Version};
 use thiserror::Error;
 
 use crate::{
+    addons,
     closure::{closure, closure_of_all},
     recipe::{File, Recipe},
     reference::Reference,
 };
 
 /// Where Kubernetes publishes its images.
-const KUBERNETES: &str = "registry.k8s.io";
+pub(crate) const KUBERNETES: &str = "registry.k8s.io";
 /// Where Butler's own images are published.
 const BUTLER: &str = "ghcr.io/butlerdotdev";
 /// The image every pod's sandbox is made of.
@@ -84,6 +85,7 @@ pub fn platform(
     recipes.push(etcd(toolchain)?);
     recipes.push(core_dns(toolchain)?);
     recipes.extend(cluster_api(toolchain)?);
+    recipes.extend(addons::recipes(toolchain)?);
     if let Some((program, version)) = &extras.butler {
         let reference = named(BUTLER, "butler", version);
         // Addons are installed by it (ADR 0029).
@@ -178,22 +180,25 @@ fn cluster_api(toolchain: &Toolchain) -> Result<Vec<Recipe>, CatalogError> {
 }
 
 /// The version of the first pinned component with this artifact.
-fn pinned(toolchain: &Toolchain, artifact: &str) -> String {
+pub(crate) fn pinned(toolchain: &Toolchain, artifact: &str) -> String {
     let known = toolchain.status();
     let found = known.iter().find(|it| it.name == artifact);
     found.map_or_else(String::new, |it| it.version.to_string())
 }
 
-fn named(registry: &str, repository: &str, tag: &str) -> Reference {
+pub(crate) fn named(registry: &str, repository: &str, tag: &str) -> Reference {
     written(&format!("{registry}/{repository}:{tag}"))
 }
 
-fn written(name: &str) -> Reference {
+pub(crate) fn written(name: &str) -> Reference {
     name.parse()
         .expect("the names of this file are well formed")
 }
 
-fn system_program(program: &'static str, package: &'static str) -> Result<Vec<File>, CatalogError> {
+pub(crate) fn system_program(
+    program: &'static str,
+    package: &'static str,
+) -> Result<Vec<File>, CatalogError> {
     let missing = |source| CatalogError::Program {
         program,
         package,

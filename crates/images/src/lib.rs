@@ -4,6 +4,7 @@
 //! reads such folders can use it. The same recipe gives the same bytes. [`catalog`] knows which images the platform
 //! needs and which programs they are made of; [`Registry`] sends them anywhere. Nothing here runs an image.
 
+pub mod addons;
 pub mod catalog;
 pub mod closure;
 mod layer;

@@ -49,13 +49,13 @@ pub(crate) const PARTS: [Part; 2] = [
     Part {
         name: "butler-controller",
         namespace: "butler-system",
-        arguments: &["controller"],
+        // Names of Services mean nothing on the host.
+        arguments: &["controller", "--outside"],
         port: 9780,
     },
     Part {
         name: "steward",
         namespace: "steward-system",
-        // Names of Services mean nothing on the host.
         arguments: &["steward", "--outside"],
         port: 9781,
     },

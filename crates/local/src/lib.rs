@@ -4,6 +4,7 @@
 //! [`agent`] keeps it going meanwhile. The network is `butler-fabric`'s, the images are `butler-images`'.
 
 mod access;
+mod addons;
 pub mod agent;
 mod audit;
 mod cgroup;

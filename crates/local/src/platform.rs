@@ -234,6 +234,8 @@ impl Platform {
             "registry",
             "coredns",
             "containerd",
+            "metrics-server",
+            "local-path-provisioner",
         ];
         let names = kubernetes.chain(others.map(str::to_owned));
         let names: Result<Vec<_>, _> = names.map(|name| name.parse()).collect();
@@ -268,7 +270,7 @@ impl Platform {
         Ok(((), format!("{} images, {made} made", recipes.len())))
     }
 
-    fn registry(&self) -> Result<Registry, Error> {
+    pub(crate) fn registry(&self) -> Result<Registry, Error> {
         Registry::new(&self.settings.registry(), None).map_err(Error::on("use the registry"))
     }
 
@@ -321,7 +323,8 @@ impl Platform {
         mirror(&self.images(), None, &self.registry()?, tell)
             .await
             .map_err(Error::on("fill the registry"))?;
-        Ok(((), format!("{all} images, {sent} sent")))
+        let charts = self.fill_charts().await?;
+        Ok(((), format!("{all} images, {sent} sent, {charts} charts")))
     }
 
     /// Runs kubectl as the administrator.

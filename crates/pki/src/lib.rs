@@ -11,6 +11,7 @@ pub mod capi;
 pub mod certificate;
 mod der;
 mod files;
+pub mod fingerprint;
 pub mod issue;
 mod item;
 mod judge;
@@ -28,6 +29,7 @@ pub mod wanted;
 
 pub use authority::{Authority, AuthorityError};
 pub use certificate::Certificate;
+pub use fingerprint::Fingerprint;
 pub use issue::{IssueError, carry_out};
 pub use key::{Algorithm, PrivateKey};
 pub use kubeconfig::Kubeconfig;

@@ -71,6 +71,10 @@ fn object(spec: &TenantSpec, observed: &Observed, wanted: &Wanted, endpoint: &st
     let optional = [
         ("version", wanted.version.clone().map(Value::from)),
         ("values", (values != json!({})).then_some(values)),
+        (
+            "valuesFrom",
+            (!wanted.values_from.is_empty()).then(|| json!(wanted.values_from)),
+        ),
         ("dependsOn", (!needs.is_empty()).then_some(needs.into())),
     ];
     for (key, value) in optional {

@@ -4,12 +4,16 @@
 //! has, in which version, with which values that only the cluster knows, and what waits for what.
 
 mod build;
+mod repository;
 mod state;
 mod wanted;
 
 use std::collections::BTreeSet;
 
-use butler_api::{butler::tenant_cluster::ManagementMode, names};
+use butler_api::{
+    butler::{addon_options::ValuesSource, tenant_cluster::ManagementMode},
+    names,
+};
 use serde_json::Value;
 
 pub(crate) use build::objects;
@@ -34,6 +38,8 @@ pub enum Role {
     Monitoring,
     /// What follows a repository.
     Gitops,
+    /// The repository that it follows.
+    Repository,
 }
 
 impl Role {
@@ -47,6 +53,7 @@ impl Role {
             Self::Ingress => "ingress",
             Self::Monitoring => "monitoring",
             Self::Gitops => "gitops",
+            Self::Repository => "gitops-repository",
         }
     }
 
@@ -57,6 +64,7 @@ impl Role {
             Self::LoadBalancer | Self::CertManager | Self::Storage | Self::Gitops => &[Self::Cni],
             Self::Ingress => &[Self::Cni, Self::LoadBalancer],
             Self::Monitoring => &[Self::Cni, Self::Storage],
+            Self::Repository => &[Self::Gitops],
         }
     }
 }
@@ -72,6 +80,8 @@ pub struct Wanted {
     pub version: Option<String>,
     /// The values of the cluster's user.
     pub values: Value,
+    /// Secrets of the cluster's user that hold further values.
+    pub values_from: Vec<ValuesSource>,
 }
 
 /// The addons of a cluster.
@@ -83,7 +93,7 @@ pub struct AddonSet {
     decided: Vec<Role>,
     /// Whether kube-proxy is needed: not where the pod network does its work.
     pub(crate) needs_kube_proxy: bool,
-    /// The repository that a tool in the cluster is to follow.
+    /// The repository that a tool in the cluster is to follow, and is not told of by us.
     repository: Option<String>,
     /// Names of those that its user agreed to remove.
     agreed: BTreeSet<String>,
@@ -95,8 +105,6 @@ impl AddonSet {
         let annotations = raw.cluster.metadata.annotations.as_ref();
         let agreed = annotations.and_then(|all| all.get(names::REMOVE_ADDONS));
         let agreed = agreed.map(String::as_str).unwrap_or_default();
-        let gitops = raw.cluster.spec.addons.as_ref();
-        let gitops = gitops.and_then(|addons| addons.gitops.as_ref()?.repository.as_ref());
         let (mut wanted, mut decided) = wanted::resolve(raw);
         let cni = wanted.iter().find(|addon| addon.role == Role::Cni);
         let needs_kube_proxy = cni.is_none_or(|cni| !build::replaces_kube_proxy(cni));
@@ -109,7 +117,7 @@ impl AddonSet {
             wanted,
             decided,
             needs_kube_proxy,
-            repository: gitops.map(|repository| repository.url.clone()),
+            repository: repository::by_hand(raw),
             agreed: agreed
                 .split(',')
                 .map(|name| name.trim().to_owned())

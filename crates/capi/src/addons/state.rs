@@ -6,7 +6,7 @@
 use butler_api::butler::{tenant_addon::TenantAddonPhase, tenant_cluster::Phase};
 
 use super::{Role, Wanted, build};
-use crate::{observe::Observed, spec::TenantSpec};
+use crate::{observe::Observed, plan::Numbers, spec::TenantSpec};
 
 /// What was seen of one `TenantAddon` of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,6 +44,8 @@ impl Facts {
 pub enum State {
     /// Nothing to install them on yet.
     Waiting,
+    /// The cluster is to have no workers: they come with the first one.
+    Unneeded,
     /// On their way; what is missing.
     Installing(String),
     /// The pod network does not come up; why.
@@ -62,15 +64,20 @@ enum Standing {
 }
 
 /// How far they are.
-pub fn state(spec: &TenantSpec, observed: &Observed) -> State {
+pub fn state(spec: &TenantSpec, observed: &Observed, workers: &Numbers) -> State {
     let control_plane = observed.control_plane.as_ref();
     if control_plane.is_none_or(|held| !held.initialized) {
         return State::Waiting;
     }
-    let most: u32 = spec.pools.iter().map(|pool| pool.size.most()).sum();
-    if most == 0 && observed.machines.is_empty() {
-        // They come with the first worker.
-        return State::Installed;
+    if workers.desired == 0 && observed.machines.is_empty() {
+        return if spec.addons.wanted.is_empty() {
+            State::Installed
+        } else {
+            State::Unneeded
+        };
+    }
+    if observed.machines.iter().all(|it| it.node.is_none()) {
+        return State::Waiting;
     }
     let (mut coming, mut troubled) = (Vec::new(), Vec::new());
     for wanted in &spec.addons.wanted {
@@ -81,7 +88,7 @@ pub fn state(spec: &TenantSpec, observed: &Observed) -> State {
             Standing::Troubled(what) => troubled.push(what),
         }
     }
-    if let Some(wait) = unready_nodes(observed) {
+    if let Some(wait) = unready_nodes(observed, workers) {
         coming.push(wait);
     }
     if !coming.is_empty() {
@@ -94,15 +101,14 @@ pub fn state(spec: &TenantSpec, observed: &Observed) -> State {
     }
 }
 
-/// No Node is ready without a network. Once it was there, Nodes that are not ready are said elsewhere.
-fn unready_nodes(observed: &Observed) -> Option<String> {
-    if matches!(observed.phase, Some(Phase::Ready | Phase::Updating)) {
+/// No Node is ready without a network. Once it was there, Nodes that are not ready are said elsewhere, unless none is.
+fn unready_nodes(observed: &Observed, workers: &Numbers) -> Option<String> {
+    let Numbers { ready, desired, .. } = workers;
+    if matches!(observed.phase, Some(Phase::Ready | Phase::Updating)) && *ready > 0 {
         return None;
     }
-    let ready: u32 = observed.pools.values().map(|pool| pool.ready).sum();
-    let wanted: u32 = observed.pools.values().map(|pool| pool.wanted).sum();
-    (ready < wanted)
-        .then(|| format!("waits for the pod network: {ready} of {wanted} Nodes are ready"))
+    (ready < desired)
+        .then(|| format!("waits for the pod network: {ready} of {desired} Nodes are ready"))
 }
 
 fn standing(spec: &TenantSpec, observed: &Observed, wanted: &Wanted) -> Standing {

@@ -13,7 +13,7 @@ use butler_api::{
 };
 use serde_json::Value;
 
-use super::{Role, Wanted};
+use super::{Role, Wanted, repository};
 use crate::spec::Raw;
 
 /// One role as its user has it: nothing said, not wanted, or which addon.
@@ -59,9 +59,14 @@ pub(super) fn resolve(raw: &Raw<'_>) -> (Vec<Wanted>, Vec<Role>) {
                     addon,
                     version: version.or_else(|| default_version(&defaults, addon)),
                     values: values.unwrap_or_default(),
+                    values_from: Vec::new(),
                 });
             }
         }
+    }
+    if asked.gitops.is_some() {
+        decided.push(Role::Repository);
+        wanted.extend(repository::wanted(asked));
     }
     (wanted, decided)
 }

@@ -28,7 +28,9 @@ mod token;
 pub use join::{JoinError, JoinTicket};
 pub use keep::{kept_token, kept_trust};
 pub(crate) use keep::{token_kept, trust_kept};
-pub use token::{BootstrapToken, TOKEN_LIFE, Ticket, TokenError, renew, token_secret};
+pub use token::{
+    BootstrapToken, TOKEN_LIFE, Ticket, TokenError, is_known, look_after, renew, token_secret,
+};
 
 /// What Talos machines trust: the authority that signs their certificates, and the token they show it.
 #[derive(Clone, Debug, PartialEq, Eq)]

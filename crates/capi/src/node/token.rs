@@ -19,6 +19,10 @@ pub const TOKEN_LIFE: SignedDuration = SignedDuration::from_hours(12);
 /// How much of its life is left when it is renewed.
 const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(4);
 
+/// How often the tenant is asked at least whether it still knows its token, and how far clusters are apart in that.
+const ASK_EVERY: SignedDuration = SignedDuration::from_mins(10);
+const APART: u64 = 300;
+
 /// Group whose members may ask for a node's certificate, as kubeadm names it.
 const JOINERS: &str = "system:bootstrappers:kubeadm:default-node-token";
 
@@ -96,6 +100,29 @@ impl Ticket {
             Self::Keep { token, .. } | Self::Renew(token) => token,
         }
     }
+}
+
+/// How long after one look at a tenant's token the next one comes. Each cluster has its own time, so that a fleet that
+/// was made or restarted together does not ask together.
+pub fn look_after(uid: &str) -> SignedDuration {
+    let mixed = uid.bytes().fold(0_u64, |mixed, byte| {
+        mixed.wrapping_mul(31).wrapping_add(u64::from(byte))
+    });
+    let apart = i64::try_from(mixed % APART).unwrap_or_default();
+    ASK_EVERY + SignedDuration::from_secs(apart)
+}
+
+/// Whether what a tenant holds makes a token valid.
+pub fn is_known(held: Option<&Secret>, token: &BootstrapToken) -> bool {
+    let wanted = token_secret(token);
+    let is_right = |held: &Secret| {
+        let data = |secret: &Secret| secret.data.clone().unwrap_or_default();
+        let held_data = data(held);
+        let mut wanted_data = data(&wanted).into_iter();
+        held.type_ == wanted.type_
+            && wanted_data.all(|(key, value)| held_data.get(&key) == Some(&value))
+    };
+    held.is_some_and(is_right)
 }
 
 /// Decides whether a token lasts; `fresh` is the text of a new one, from a source of chance.
@@ -177,6 +204,27 @@ mod tests {
         );
         let next = renew(Some(token), NEW, until).unwrap();
         assert_eq!(next.token().id(), "cccccc");
+    }
+
+    #[test]
+    fn a_token_is_looked_after_every_ten_to_fifteen_minutes_by_each_cluster_at_its_own_time() {
+        let looks: std::collections::BTreeSet<SignedDuration> = (0..100)
+            .map(|number| look_after(&format!("a7b8c9d0-0000-4000-8000-{number:012}")))
+            .collect();
+        assert!(looks.len() > 50, "{looks:?}");
+        assert!(looks.iter().all(|look| (10..15).contains(&look.as_mins())));
+    }
+
+    #[test]
+    fn a_token_that_was_deleted_or_changed_in_the_tenant_is_not_known_there() {
+        let token = BootstrapToken::new(OLD, at("2026-11-15T12:00:00Z")).unwrap();
+        let mut held = token_secret(&token);
+        assert!(is_known(Some(&held), &token));
+        assert!(!is_known(None, &token));
+        let later = BootstrapToken::new(OLD, at("2026-11-15T13:00:00Z")).unwrap();
+        assert!(!is_known(Some(&held), &later), "it would end too early");
+        held.type_ = Some("Opaque".to_owned());
+        assert!(!is_known(Some(&held), &token));
     }
 
     #[test]

@@ -25,6 +25,7 @@ use crate::{
 
 mod deletion;
 mod limited;
+mod network;
 mod pools;
 mod print;
 mod report;
@@ -158,6 +159,8 @@ pub fn plan(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Plan {
                 "namespace {} exists and does not belong to this cluster: remove it, or make the cluster under another name",
                 spec.identity.tenant_namespace()
             ));
+            // It does not say whom it keeps waiting, so that nobody is woken when it goes.
+            draft.wake.extend(now.checked_add(ASK_AGAIN));
         }
     }
     finish(draft, doze, &upgrade)
@@ -167,9 +170,8 @@ pub fn plan(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Plan {
 fn serve(draft: &mut Draft<'_>, doze: Doze, upgrade: &Upgrade) {
     let (spec, inputs) = (draft.spec, &draft.observed.inputs);
     draft.objects.push(build::namespace(spec));
-    if let Some(access) = &inputs.access {
-        draft.objects.extend(access::objects(spec, access));
-    }
+    let access = access::objects(&spec.identity, &inputs.access);
+    draft.objects.extend(access);
     match spec.infrastructure.credentials(spec, inputs) {
         Ok(objects) => draft.objects.extend(objects),
         Err(missing) => draft.lack(&missing),
@@ -214,7 +216,9 @@ fn joining(draft: &mut Draft<'_>) {
         draft.objects.push(Object::Secret(Box::new(kept)));
         let due = ticket.token.due();
         let soon = draft.now.checked_add(ASK_AGAIN).unwrap_or(due);
+        let look = draft.now.checked_add(node::look_after(&spec.identity.uid));
         draft.wake.push(due.max(soon));
+        draft.wake.extend(look);
     } else if observed.control_plane.as_ref().is_some_and(serves) {
         draft.wake.extend(draft.now.checked_add(ASK_AGAIN));
     }
@@ -243,7 +247,7 @@ fn finish(mut draft: Draft<'_>, doze: Doze, upgrade: &Upgrade) -> Plan {
     let changes = changes(&draft);
     let numbers = report::numbers(draft.spec, draft.observed, doze);
     let (phase, mut findings) = report::report(&report::Facts {
-        addons: &addons::state(draft.spec, draft.observed),
+        addons: &addons::state(draft.spec, draft.observed, &numbers),
         spec: draft.spec,
         observed: draft.observed,
         doze,
@@ -285,11 +289,15 @@ fn changes(draft: &Draft<'_>) -> Changes {
         }
         planned.insert(id);
     }
-    if draft.is_partial {
-        return changes;
-    }
-    for id in draft.observed.objects.keys() {
-        if !planned.contains(id) && !is_needed(draft, id) {
+    let access = &draft.observed.inputs.access;
+    for (id, hash) in &draft.observed.objects {
+        let goes = if access::is_about(id) {
+            // Whoever may see nothing any more does not wait for the rest.
+            !draft.objects.is_empty() && access.revokes(id, hash.as_ref())
+        } else {
+            !draft.is_partial && !is_needed(draft, id)
+        };
+        if goes && !planned.contains(id) {
             changes.delete.push(id.clone());
         }
     }
@@ -307,7 +315,5 @@ fn is_needed(draft: &Draft<'_>, id: &ObjectId) -> bool {
     let is_kept = || draft.keep.contains(&Content::from(id.clone()));
     // What all machines share goes with the Cluster and never before it, whatever the ProviderConfig says by now.
     let is_shared = id.api_version.starts_with(INFRASTRUCTURE) && id.kind.ends_with("Cluster");
-    // Somebody who may not read teams does not know who is in them.
-    let is_access = matches!(id.kind.as_str(), "Role" | "RoleBinding");
-    is_shared || is_access || (is_content && (!draft.is_settled || is_kept()))
+    is_shared || (is_content && (!draft.is_settled || is_kept()))
 }

@@ -6,13 +6,15 @@
 use butler_api::butler::tenant_cluster::Phase;
 use serde::Serialize;
 
-use super::Roll;
+use super::{Roll, network};
 use crate::{
     addons::State,
     day2::{Doze, Upgrade},
     observe::Observed,
     spec::{Size, TenantSpec},
 };
+
+const ADDONS: &str = "AddonsReady";
 
 /// The three values of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -105,12 +107,11 @@ pub(super) fn numbers(spec: &TenantSpec, observed: &Observed, doze: Doze) -> Num
 }
 
 pub(super) fn report(facts: &Facts<'_>) -> (Phase, Vec<Finding>) {
-    let mut findings = vec![
-        infrastructure(facts),
-        control_plane(facts),
-        workers(facts),
-        addons(facts),
-    ];
+    let mut findings = vec![infrastructure(facts), control_plane(facts), workers(facts)];
+    // Before addons, which wait for addresses: the cause is named first.
+    let seen = facts.observed.addresses.as_ref();
+    findings.extend(network::finding(&facts.spec.addresses, seen));
+    findings.push(addons(facts));
     let phase = phase(facts);
     findings.push(ready(facts, phase, &findings));
     (phase, findings)
@@ -176,7 +177,7 @@ fn workers(facts: &Facts<'_>) -> Finding {
     let message = format!("{ready} of {desired} workers are ready, {joined} have joined");
     match facts.doze {
         Doze::Asleep => Finding::new(KIND, true, "Hibernated", "they sleep with the cluster"),
-        _ if ready >= desired => {
+        _ if ready >= desired && !lacks_workers(facts.observed) => {
             let message = if *desired == 0 {
                 "the cluster has no workers".to_owned()
             } else {
@@ -191,16 +192,18 @@ fn workers(facts: &Facts<'_>) -> Finding {
 }
 
 fn addons(facts: &Facts<'_>) -> Finding {
-    const KIND: &str = "AddonsReady";
     if facts.doze == Doze::Asleep {
-        return Finding::new(KIND, true, "Hibernated", "they sleep with the cluster");
+        return Finding::new(ADDONS, true, "Hibernated", "they sleep with the cluster");
     }
     match facts.addons {
-        State::Installed => Finding::new(KIND, true, "AddonsInstalled", "all addons work"),
-        State::Waiting => Finding::new(KIND, false, "Pending", "they wait for the workers"),
-        State::Installing(what) => Finding::new(KIND, false, "Installing", what.clone()),
-        State::Blocked(what) => Finding::new(KIND, false, "CNIInstallFailed", what.clone()),
-        State::Degraded(what) => Finding::new(KIND, false, "AddonInstallFailed", what.clone()),
+        State::Installed => Finding::new(ADDONS, true, "AddonsInstalled", "all addons work"),
+        State::Waiting => Finding::new(ADDONS, false, "Pending", "they wait for the workers"),
+        State::Unneeded => {
+            Finding::new(ADDONS, true, "NoWorkers", "they come with the first worker")
+        }
+        State::Installing(what) => Finding::new(ADDONS, false, "Installing", what.clone()),
+        State::Blocked(what) => Finding::new(ADDONS, false, "CNIInstallFailed", what.clone()),
+        State::Degraded(what) => Finding::new(ADDONS, false, "AddonInstallFailed", what.clone()),
     }
 }
 
@@ -211,7 +214,7 @@ fn works_without(facts: &Facts<'_>) -> bool {
         State::Installing(_) => {
             matches!(facts.observed.phase, Some(Phase::Ready | Phase::Updating))
         }
-        State::Waiting | State::Blocked(_) | State::Installed => false,
+        State::Waiting | State::Unneeded | State::Blocked(_) | State::Installed => false,
     }
 }
 
@@ -228,10 +231,17 @@ fn ready(facts: &Facts<'_>, phase: Phase, findings: &[Finding]) -> Finding {
             "the cluster sleeps; its data is kept",
         );
     }
-    let is_minor = |finding: &Finding| finding.kind == "AddonsReady" && works_without(facts);
+    let is_minor = |finding: &Finding| match finding.kind {
+        network::KIND => true,
+        ADDONS => works_without(facts),
+        _ => false,
+    };
     let mut broken = findings.iter().filter(|finding| !finding.holds());
     if let Some(broken) = broken.find(|finding| !is_minor(finding)) {
-        let message = format!("{}: {}", broken.kind, broken.message);
+        // What is in the way is the cause of what is not ready.
+        let wait = facts.waits.first().map(|wait| format!("; {wait}"));
+        let wait = wait.unwrap_or_default();
+        let message = format!("{}: {}{wait}", broken.kind, broken.message);
         return Finding::new(KIND, false, broken.reason, message);
     }
     if let Some(minor) = findings.iter().find(|finding| !finding.holds()) {
@@ -251,19 +261,22 @@ fn ready(facts: &Facts<'_>, phase: Phase, findings: &[Finding]) -> Finding {
 fn phase(facts: &Facts<'_>) -> Phase {
     let observed = facts.observed;
     match observed.phase {
-        Some(Phase::Ready | Phase::Updating) => {
-            if is_changing(facts) {
-                Phase::Updating
-            } else {
-                Phase::Ready
-            }
-        }
+        Some(Phase::Ready | Phase::Updating) if is_changing(facts) => Phase::Updating,
+        // A change is complete when its workers are ready. One that is lost later is no change of the spec.
+        Some(Phase::Updating) if lacks_workers(observed) => Phase::Updating,
+        Some(Phase::Ready) if !observed.is_reported && lacks_workers(observed) => Phase::Updating,
+        Some(Phase::Ready | Phase::Updating) => Phase::Ready,
         // Only a person brings a failed cluster back, or what failed being right by itself.
         Some(Phase::Failed) if observed.retry || observed.failure.is_none() => Phase::Pending,
         Some(Phase::Failed) => Phase::Failed,
         _ if observed.failure.is_some() => Phase::Failed,
         _ => growing(facts),
     }
+}
+
+/// Whether a pool has fewer ready workers than it was told to have.
+fn lacks_workers(observed: &Observed) -> bool {
+    observed.pools.values().any(|pool| pool.ready < pool.wanted)
 }
 
 /// A cluster on its way to its first `Ready`.
@@ -275,7 +288,7 @@ fn growing(facts: &Facts<'_>) -> Phase {
     let sleeps = facts.doze == Doze::Asleep && control_plane.is_some();
     match facts.addons {
         _ if sleeps => Phase::Ready,
-        State::Installed | State::Degraded(_) if serves && joined => Phase::Ready,
+        State::Installed | State::Unneeded | State::Degraded(_) if serves && joined => Phase::Ready,
         _ if serves && joined => Phase::Installing,
         _ => Phase::Provisioning,
     }

@@ -52,13 +52,17 @@ pub struct SecretName {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Missing {
     /// A key of the credentials.
-    #[error("the credentials of the provider have no key {0}")]
+    #[error(
+        "the credentials of the provider have no key {0}: add it to the Secret that its ProviderConfig names"
+    )]
     Credential(&'static str),
     /// Addresses for machines.
     #[error("no addresses were allocated for the machines yet")]
     Addresses,
     /// An image.
-    #[error("pool {0} has no image yet")]
+    #[error(
+        "pool {0} has no image: name one in machineTemplate.os.imageRef of the pool, or in the ProviderConfig"
+    )]
     Image(String),
 }
 

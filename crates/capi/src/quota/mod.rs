@@ -12,7 +12,7 @@ mod usage;
 
 pub use decide::{Claim, decide};
 pub use limits::{EnvironmentLimits, Limits, ProviderLimits, TeamLimits};
-pub use sizes::{PoolSize, Sizes};
+pub use sizes::{PoolSize, Sizes, Total};
 pub use usage::{Usage, usage};
 
 pub(crate) use hold::held;

@@ -28,13 +28,31 @@ pub struct PoolSize {
 #[serde(transparent)]
 pub struct Sizes(pub BTreeMap<String, PoolSize>);
 
-/// What a cluster takes altogether.
+/// What clusters take altogether.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Total {
-    pub(super) nodes: u32,
-    pub(super) cpu: Quantity,
-    pub(super) memory: Quantity,
-    pub(super) disk: Quantity,
+pub struct Total {
+    /// Workers.
+    pub nodes: u32,
+    /// Their CPUs.
+    pub cpu: Quantity,
+    /// Their memory.
+    pub memory: Quantity,
+    /// Their disks.
+    pub disk: Quantity,
+}
+
+impl Total {
+    /// The same with one more cluster.
+    #[must_use]
+    pub fn with(self, sizes: &Sizes) -> Self {
+        let one = sizes.total();
+        Self {
+            nodes: self.nodes.saturating_add(one.nodes),
+            cpu: more(self.cpu, one.cpu),
+            memory: more(self.memory, one.memory),
+            disk: more(self.disk, one.disk),
+        }
+    }
 }
 
 impl Sizes {

@@ -12,13 +12,13 @@ use butler_api::{
         butler_config::ButlerConfigSpec, provider_config::ProviderConfig,
         tenant_cluster::TenantCluster,
     },
-    names as labels,
     types::{Cidr, KubeVersion},
 };
 use thiserror::Error;
 
 use crate::{
     addons::AddonSet,
+    addresses::Source,
     day2::{Hibernation, Window},
     names::Identity,
     provider::Infrastructure,
@@ -74,6 +74,8 @@ pub struct TenantSpec {
     pub infrastructure: Infrastructure,
     /// What is installed on it.
     pub addons: AddonSet,
+    /// Where addresses of its load balancers come from.
+    pub addresses: Source,
     /// When it sleeps.
     pub hibernation: Hibernation,
     /// When it may be disturbed; empty: at any time.
@@ -127,6 +129,7 @@ pub fn validate(raw: &Raw<'_>) -> Result<TenantSpec, Invalid> {
     if let Some(network) = &network {
         check_room(&pools, network, &mut faults);
     }
+    let addons = AddonSet::resolve(raw);
     let whole = (
         identity,
         version,
@@ -147,11 +150,12 @@ pub fn validate(raw: &Raw<'_>) -> Result<TenantSpec, Invalid> {
             identity,
             version,
             control_plane,
+            addresses: Source::resolve(raw, network.load_balancer_range.as_ref(), &addons),
             network,
             pools,
             nodes,
             infrastructure,
-            addons: AddonSet::resolve(raw),
+            addons,
             hibernation,
             windows,
             protected: spec.deletion_protection,
@@ -166,37 +170,13 @@ fn identity(raw: &Raw<'_>, faults: &mut Faults) -> Option<Identity> {
     let metadata = &raw.cluster.metadata;
     let name = metadata.name.clone().unwrap_or_default();
     let name = faults.parse("metadata.name", name.parse());
-    let uid = metadata.uid.clone().unwrap_or_default();
-    if uid.is_empty() {
+    if metadata.uid.as_ref().is_none_or(String::is_empty) {
         faults.add(
             "metadata.uid",
             "the object has no UID: it was not read from an API server",
         );
     }
-    let label = |key: &str| {
-        metadata
-            .labels
-            .as_ref()
-            .and_then(|all| all.get(key))
-            .cloned()
-    };
-    let annotation = |key: &str| {
-        let all = metadata.annotations.as_ref();
-        all.and_then(|all| all.get(key)).cloned()
-    };
-    Some(Identity {
-        name: name?,
-        namespace: metadata.namespace.clone().unwrap_or_default(),
-        uid,
-        team: raw
-            .cluster
-            .spec
-            .team_ref
-            .as_ref()
-            .map(|team| team.name.clone()),
-        environment: label(labels::ENVIRONMENT),
-        owner: annotation(labels::OWNER),
-    })
+    Some(Identity::new(name?, raw.cluster))
 }
 
 fn network(raw: &Raw<'_>, faults: &mut Faults) -> Option<Network> {

@@ -166,7 +166,7 @@ pub(crate) fn inputs() -> Inputs {
         ("clientID", "22222222-2222-2222-2222-222222222222"),
     ];
     Inputs {
-        access: None,
+        access: butler_capi::access::Audience::Unknown,
         credentials: credentials
             .into_iter()
             .map(|(key, value)| (key.to_owned(), Hidden::new(value)))

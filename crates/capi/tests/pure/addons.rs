@@ -384,14 +384,51 @@ fn an_addon_of_the_same_name_that_somebody_else_made_is_left_alone_and_named() {
 }
 
 #[test]
-fn a_repository_that_nobody_follows_is_said() {
+fn flux_is_told_of_the_repository_once_it_stands() {
+    let cases = [
+        (
+            "git@git.example.com:fleet.git",
+            "ssh://git@git.example.com/fleet.git",
+            ["identity", "known_hosts"],
+        ),
+        (
+            "https://git.example.com/fleet.git",
+            "https://git.example.com/fleet.git",
+            ["username", "password"],
+        ),
+    ];
+    for (asked, told, keys) in cases {
+        let repository =
+            json!({"url": asked, "path": "clusters/blue", "secretRef": {"name": "deploy"}});
+        let wanted = spec(
+            "local",
+            &json!({"addons": {"gitops": {"repository": repository}}}),
+        );
+        let planned = planned(&wanted);
+        let (name, sync) = &planned[1];
+        assert_eq!(name, "my-cluster-flux-sync");
+        let sync = &sync["spec"];
+        assert_eq!(
+            sync["values"],
+            json!({"url": told, "branch": "main", "path": "clusters/blue"})
+        );
+        assert_eq!(sync["dependsOn"], json!([{"name": "my-cluster-flux"}]));
+        let sources = keys.map(|key| {
+            json!({"secret": "deploy", "key": key, "targetPath": format!("credentials.{key}")})
+        });
+        assert_eq!(sync["valuesFrom"], json!(sources));
+    }
+}
+
+#[test]
+fn a_repository_that_argo_cd_is_not_told_of_is_said() {
     let repository = json!({"url": "https://git.example.com/fleet.git"});
     let wanted = spec(
         "local",
-        &json!({"addons": {"gitops": {"repository": repository}}}),
+        &json!({"addons": {"gitops": {"provider": "argocd", "repository": repository}}}),
     );
     let plan = plan(&wanted, &running(&wanted, now()), now());
-    assert_eq!(names(&wanted), ["my-cluster-flux"]);
+    assert_eq!(names(&wanted), ["my-cluster-argocd"]);
     assert!(
         plan.waits[0].contains("https://git.example.com/fleet.git"),
         "{plan}"

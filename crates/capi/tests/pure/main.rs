@@ -16,6 +16,8 @@ mod day2;
 mod deletion;
 mod formats;
 mod golden;
+mod network;
+mod phases;
 mod planning;
 mod quota;
 mod validation;

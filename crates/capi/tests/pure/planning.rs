@@ -373,9 +373,12 @@ fn a_token_is_looked_after_in_time_and_a_silent_tenant_is_asked_again() {
     );
     let mut world = running(&spec, now());
     let soon = now() + jiff::SignedDuration::from_secs(30);
-    let expires = world.inputs.join.as_ref().unwrap().token.expires;
-    let due = expires - jiff::SignedDuration::from_hours(4);
-    assert_eq!(plan(&spec, &world, now()).wake, Some(due.max(soon)));
+    let look = now() + butler_capi::node::look_after(&spec.identity.uid);
+    assert_eq!(plan(&spec, &world, now()).wake, Some(look));
+    let renewal = now() + jiff::SignedDuration::from_mins(5);
+    let token = &mut world.inputs.join.as_mut().unwrap().token;
+    token.expires = renewal + jiff::SignedDuration::from_hours(4);
+    assert_eq!(plan(&spec, &world, now()).wake, Some(renewal));
     world.inputs.join = None;
     let silent = plan(&spec, &world, now());
     assert_eq!(silent.wake, Some(soon));

@@ -262,7 +262,7 @@ fn a_schematic_takes_the_place_of_an_image_until_it_is_built() {
     assert!(
         plan.waits
             .iter()
-            .any(|wait| wait.contains("has no image yet")),
+            .any(|wait| wait.contains("has no image: name one")),
         "{plan}"
     );
     world

@@ -49,6 +49,7 @@ pub(crate) fn apply(observed: &mut Observed, plan: &Plan, now: Timestamp) {
         }
     }
     observed.phase = Some(plan.phase);
+    observed.is_reported = true;
 }
 
 /// An addon that was only asked for.

@@ -19,6 +19,8 @@ pub(crate) enum Code {
     TimedOut = 5,
     /// A rule forbids the change, or somebody else was faster; nothing was written.
     Refused = 6,
+    /// There are changes, and they were to be told by this code.
+    Differs = 7,
 }
 
 /// All codes with their meaning, for the help.
@@ -43,6 +45,7 @@ pub(crate) fn exit_codes() -> String {
             Code::Refused as u8,
             "a rule forbids it, or somebody else was faster; nothing was written",
         ),
+        (Code::Differs as u8, "with --exit-code: there are changes"),
     ];
     let lines = codes.map(|(code, meaning)| format!("\n  {code}  {meaning}"));
     format!("Exit codes:{}", lines.concat())
@@ -176,7 +179,7 @@ mod tests {
     #[test]
     fn the_help_names_every_code() {
         let help = exit_codes();
-        for code in 0..=6 {
+        for code in 0..=7 {
             assert!(help.contains(&format!("\n  {code}  ")), "{help}");
         }
     }

@@ -1,5 +1,6 @@
 //! The command line of `butlerctl`: what there is, and how it ends.
 
+mod addon;
 mod cluster;
 mod connection;
 mod documents;
@@ -33,6 +34,9 @@ enum Command {
     /// List, make, change and remove clusters
     #[command(subcommand)]
     Cluster(cluster::Command),
+    /// See to addons of clusters
+    #[command(subcommand)]
+    Addon(addon::Command),
     /// Say which release this is
     Version,
     /// Write the completion script of a shell
@@ -57,6 +61,7 @@ pub async fn run() -> ExitCode {
 async fn carry_out(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Cluster(command) => Box::pin(cluster::run(command, &cli.access)).await,
+        Command::Addon(command) => Box::pin(addon::run(command, &cli.access)).await,
         Command::Version => output::line(&format!("{NAME} {}", env!("CARGO_PKG_VERSION"))),
         Command::Completion { shell } => {
             let mut script = Vec::new();

@@ -15,6 +15,7 @@ async fn a_cluster_that_is_not_there_ends_with_3_and_a_way_to_find_it() {
         &["retry", "nothing"],
         &["destroy", "nothing", "-y"],
         &["plan", "nothing"],
+        &["export", "nothing"],
     ] {
         let text = desk.cluster_command(command).await.bad(3);
         assert!(

@@ -7,12 +7,16 @@
     reason = "a test fails where it stands"
 )]
 
+mod addon;
 #[path = "../../../controller/tests/tenant_cluster/driver.rs"]
 #[allow(dead_code, reason = "the controller's own tests use the rest")]
 mod driver;
 mod errors;
+mod export;
 mod life;
 mod program;
+#[path = "../../../controller/tests/tenant_addon/repository.rs"]
+mod repository;
 #[path = "../../../controller/tests/stage/mod.rs"]
 mod stage;
 mod tour;

@@ -8,6 +8,7 @@
     reason = "a test fails where it stands"
 )]
 
+mod addons;
 mod server;
 mod stage;
 mod tenant;
@@ -118,12 +119,33 @@ fn a_cluster_is_made_used_resized_upgraded_repaired_put_to_sleep_and_removed_by_
     stage.is_empty_again();
 }
 
-fn is_deleted(management: &Cluster, kind: &str, tenant: &Tenant, left: usize) {
-    let cluster = [kind, &tenant.name, "-n", NAMESPACE];
+#[test]
+#[ignore = "takes the whole machine: make e2e"]
+fn addons_come_from_the_registry_survive_kills_of_the_controller_work_and_leave_nothing() {
+    let Some(stage) = Stage::empty() else {
+        return;
+    };
+    let management = Cluster(MANAGEMENT.to_owned());
+    good(&["up"]);
+    addons::sample_gets_storage(&management);
+    is_gone(&management, "tenantcluster", "demo");
+    good(&["up", "--controllers", "process"]);
+    tenant::push_image();
+    addons::walk(&management);
+    good(&["reset"]);
+    stage.is_empty_again();
+}
+
+fn is_gone(management: &Cluster, kind: &str, name: &str) {
+    let cluster = [kind, name, "-n", NAMESPACE];
     management.kubectl(&[&["delete", "--wait=false"], &cluster[..]].concat());
     let named = ["get", "-o", "name", "--ignore-not-found"];
     let words = [&named[..], &cluster].concat();
     management.until("the tenant to be gone", &words, str::is_empty);
+}
+
+fn is_deleted(management: &Cluster, kind: &str, tenant: &Tenant, left: usize) {
+    is_gone(management, kind, &tenant.name);
     let machines = management.kubectl(&["get", "localmachines", "-A", "-o", "name"]);
     assert_eq!(machines.lines().count(), left, "{machines}");
     until("its address to be free", || {

@@ -90,7 +90,7 @@ fn is_repaired(cluster: &Cluster) {
 fn left(management: &Cluster) -> Vec<String> {
     let kinds = "tenantclusters,tenantaddons,clusters,machinedeployments,machinesets,machines,localclusters,localmachines,\
                  localmachinetemplates,kubeadmconfigs,kubeadmconfigtemplates,machinehealthchecks,stewardcontrolplanes,\
-                 tenantcontrolplanes,ipaddressclaims,ipaddresses";
+                 tenantcontrolplanes,ipaddressclaims,ipaddresses.ipam.cluster.x-k8s.io";
     let objects = ["get", kinds, "-A", "-o", "name", "--ignore-not-found"];
     // Those that were given back stay on record for some minutes, while their addresses rest.
     let held = "jsonpath={range .items[?(@.status.phase!=\"Released\")]}{.metadata.name} {end}";

@@ -19,6 +19,7 @@ use butler_runtime::{
 use futures::{Stream, StreamExt, stream};
 use kube::{Client, ResourceExt, runtime::reflector::ObjectRef};
 pub use metrics::ProviderMetrics;
+pub(crate) use plan::candidate;
 pub use plan::{Plan, World, candidates, first_block, plan, pool_namespaces};
 
 use crate::{Feeds, MANAGER, Surroundings};

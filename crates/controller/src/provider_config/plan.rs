@@ -76,19 +76,23 @@ pub fn candidates(world: &World) -> Vec<Candidate> {
         .iter()
         .filter_map(|(name, priority, pool)| Some((name, priority, pool.as_ref()?)));
     there
-        .map(|(name, priority, pool)| {
-            let status = pool.status.clone().unwrap_or_default();
-            let count = |figure: Option<i64>| u128::try_from(figure.unwrap_or(0)).unwrap_or(0);
-            Candidate {
-                name: name.clone(),
-                priority: *priority,
-                ready: conditions::is_true(&status.conditions, "Ready")
-                    && pool.metadata.deletion_timestamp.is_none(),
-                available: count(status.available_ips),
-                largest: count(status.largest_free_block),
-            }
-        })
+        .map(|(name, priority, pool)| candidate(name, *priority, pool))
         .collect()
+}
+
+/// A pool as those see it who look for addresses.
+pub(crate) fn candidate(name: &str, priority: i32, pool: &NetworkPool) -> Candidate {
+    let count = |figure: Option<i64>| u128::try_from(figure.unwrap_or(0)).unwrap_or(0);
+    let status = pool.status.as_ref();
+    let conditions = status.map(|status| status.conditions.as_slice());
+    Candidate {
+        name: name.to_owned(),
+        priority,
+        ready: conditions::is_true(conditions.unwrap_or_default(), "Ready")
+            && pool.metadata.deletion_timestamp.is_none(),
+        available: count(status.and_then(|status| status.available_ips)),
+        largest: count(status.and_then(|status| status.largest_free_block)),
+    }
 }
 
 fn pools(world: &World, candidates: &[Candidate], block: u128) -> Verdict {

@@ -12,6 +12,7 @@ use butler_api::{
     common::{LocalRef, NamespacedRef},
     names,
 };
+use butler_capi::addresses::{first_count, most};
 use butler_ipam::demand::{self, Block, Candidate, Policy, Waiting};
 use jiff::Timestamp;
 use kube::{ResourceExt, api::ObjectMeta};
@@ -64,20 +65,6 @@ pub struct Plan {
     pub again: Option<Timestamp>,
 }
 
-/// How many addresses a cluster starts with. None at all is fine where addresses follow the demand.
-pub fn initial_count(network: &ProviderNetwork, tenant: &Tenant) -> u32 {
-    let sizes = network.load_balancer.clone().unwrap_or_default();
-    let usual = match sizes.allocation_mode {
-        AllocationMode::Static => sizes.default_pool_size,
-        AllocationMode::Elastic if tenant.needs_some => sizes.initial_pool_size,
-        AllocationMode::Elastic => 0,
-    };
-    let count = tenant
-        .wants
-        .unwrap_or_else(|| u32::try_from(usual).unwrap_or(0));
-    most(network).map_or(count, |most| count.min(most))
-}
-
 /// Decides about all claims of a cluster. `claims` are those of this cluster by its UID, also those that go. While its
 /// Services cannot be seen nothing grows, and nothing that may be in use is given back.
 pub fn plan(
@@ -93,7 +80,7 @@ pub fn plan(
         .iter()
         .filter(|claim| claim.metadata.deletion_timestamp.is_none())
         .collect();
-    let count = initial_count(network, tenant);
+    let count = first_count(network, tenant.wants, tenant.needs_some);
     if count > 0 && !live.iter().any(|claim| !is_growth(claim)) {
         place(&mut plan, tenant, pools, count, INITIAL, "0");
     }
@@ -128,11 +115,6 @@ pub fn plan(
     plan.unused = decision.notes;
     plan.again = decision.again;
     plan
-}
-
-fn most(network: &ProviderNetwork) -> Option<u32> {
-    let most = network.quota_per_tenant.as_ref()?.max_load_balancer_ips?;
-    u32::try_from(most).ok()
 }
 
 fn place(

@@ -2,13 +2,18 @@
 
 mod members;
 mod plan;
+mod usage;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use butler_api::{
     butler::{Team, team::TeamStatus},
     names,
     types::{TeamName, names::NameError},
+};
+use butler_capi::{
+    names::tenant_namespace,
+    quota::{Limits, Sizes},
 };
 use butler_runtime::{
     apply::Applier,
@@ -20,8 +25,9 @@ use butler_runtime::{
     finalizers,
     own_writes::OwnWrites,
     status,
+    sync::gather,
 };
-use futures::{Stream, StreamExt, future};
+use futures::{Stream, StreamExt, future, stream};
 use k8s_openapi::api::{core::v1::Namespace, rbac::v1::RoleBinding};
 use kube::{Api, Client, ResourceExt, api::ListParams, runtime::reflector::ObjectRef};
 pub(crate) use members::Members;
@@ -33,6 +39,7 @@ use crate::{
     Feeds, MANAGER, Surroundings,
     namespaces::{self, Standing},
     slim::ClusterSummary,
+    tenant_cluster::quota::granted_by,
 };
 
 /// Reconciles teams.
@@ -69,7 +76,8 @@ impl Classify for Error {
     }
 }
 
-/// Teams to look at because something of theirs changed: a namespace, a binding, a cluster.
+/// Teams to look at because something of theirs changed: a namespace, a binding, a cluster, what a cluster was granted, or
+/// the limits of teams without their own.
 pub(crate) fn triggers(feeds: &Feeds) -> impl Stream<Item = ObjectRef<Team>> + Send + use<> {
     // A team's namespace has its name, so every one of these changes names its team.
     let namespaces = feeds
@@ -84,14 +92,27 @@ pub(crate) fn triggers(feeds: &Feeds) -> impl Stream<Item = ObjectRef<Team>> + S
         .clusters
         .subscribe()
         .map(|change| change.object().namespace());
+    let grants = feeds.namespaces.subscribe().map(|change| {
+        let labels = change.object().labels();
+        labels.get(names::SOURCE_NAMESPACE).cloned()
+    });
+    let counted = stream::select(clusters, grants).filter_map(future::ready);
+    let store = feeds.teams.store();
+    let limits = feeds.configs.subscribe().flat_map(move |_| {
+        let all = store.state();
+        let names: Vec<_> = all.iter().map(|team| Some(team.name_any())).collect();
+        stream::iter(names)
+    });
     let teams = feeds.teams.store();
-    futures::stream::select(namespaces, futures::stream::select(bindings, clusters)).filter_map(
-        move |name| {
-            let team = name.map(|name| ObjectRef::new(&name));
-            future::ready(team.filter(|team| teams.get(team).is_some()))
-        },
-    )
+    let at_once = stream::select(limits, stream::select(namespaces, bindings));
+    stream::select(at_once, gather(counted, MOMENT).map(Some)).filter_map(move |name| {
+        let team = name.map(|name| ObjectRef::new(&name));
+        future::ready(team.filter(|team| teams.get(team).is_some()))
+    })
 }
+
+/// How long changes of clusters are gathered: a team may have thousands, and counting them for each is not worth it.
+const MOMENT: Duration = Duration::from_millis(500);
 
 impl Reconciler for Controller {
     type Object = Team;
@@ -195,6 +216,17 @@ impl Controller {
         clusters
     }
 
+    /// What the clusters of a namespace were granted; nothing is taken by those that were refused.
+    fn granted(&self, namespace: &str) -> Vec<Sizes> {
+        let clusters = self.feeds.clusters.all_in(namespace);
+        let granted = clusters.iter().filter_map(|cluster| {
+            let uid = cluster.uid()?;
+            let home = tenant_namespace(&cluster.name_any(), &uid);
+            granted_by(&*self.feeds.namespaces.get(None, &home)?, &uid, None)
+        });
+        granted.collect()
+    }
+
     /// Namespace, then bindings, then what is no longer wanted.
     async fn apply(&self, spec: &Spec, world: &World, plan: &Plan) -> Result<(), Error> {
         let live = match &world.namespace {
@@ -248,6 +280,12 @@ impl Controller {
             .map(|status| status.conditions.as_slice())
             .unwrap_or_default();
         let generation = team.metadata.generation;
+        let platform = self.feeds.configs.get(None, names::BUTLER_CONFIG);
+        let platform = platform.map_or_else(Default::default, |config| config.spec.clone());
+        let limits = Limits::of(Some(team), &platform, std::iter::empty());
+        let used = usage::report(&limits.team, &self.granted(spec.name.as_str()));
+        let mut verdicts = plan.verdicts.clone();
+        verdicts.push(used.verdict);
         let next = TeamStatus {
             observed_generation: generation,
             phase: Some(plan.phase),
@@ -257,13 +295,10 @@ impl Controller {
             },
             member_count: i32::try_from(spec.members.count()).ok(),
             cluster_count: i32::try_from(world.clusters.len()).ok(),
-            conditions: conditions::settle(
-                conditions,
-                &plan.verdicts,
-                generation,
-                self.clock.now(),
-            ),
-            ..TeamStatus::default()
+            conditions: conditions::settle(conditions, &verdicts, generation, self.clock.now()),
+            resource_usage: Some(used.usage),
+            quota_status: Some(used.status),
+            quota_message: used.message,
         };
         status::report(&self.applier, team, held, &next).await?;
         Ok(())

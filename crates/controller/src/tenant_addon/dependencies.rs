@@ -17,7 +17,7 @@ use crate::addon_engine::Trouble;
 pub(crate) type Entry = (Arc<TenantAddon>, Option<Arc<AddonDefinition>>);
 
 /// Names of the addons of the same cluster that this one waits for, or what it waits for in vain.
-fn needs(
+pub(super) fn needs(
     entry: &Entry,
     all: &[Entry],
     is_platform: &impl Fn(&str) -> bool,

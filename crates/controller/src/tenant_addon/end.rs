@@ -5,10 +5,10 @@ use butler_addons::{
     request::{self, ReleaseId},
 };
 use butler_api::{
-    butler::{TenantAddon, TenantCluster},
+    butler::{TenantAddon, TenantCluster, tenant_cluster::ManagementMode},
     names::{ADDON_FINALIZER, FORCE_DELETE},
 };
-use butler_helm::{look, release};
+use butler_helm::{look, namespace, release};
 use butler_runtime::{
     controller::Wake,
     error::{ApiError, chain},
@@ -43,7 +43,8 @@ impl Controller {
         let name = &addon.spec.cluster_ref.name;
         let cluster = clusters.get_opt(name).await;
         let cluster = cluster.map_err(ApiError::of("get", "TenantCluster", name))?;
-        let Some(cluster) = cluster.filter(|cluster| !is_past_addons(cluster)) else {
+        let keeps = |cluster: &TenantCluster| is_past_addons(cluster) || leaves_releases(cluster);
+        let Some(cluster) = cluster.filter(|cluster| !keeps(cluster)) else {
             return self.let_go(addon).await;
         };
         if let Some(other) = dependencies::goes_before(addon, &self.siblings(addon)) {
@@ -79,7 +80,7 @@ impl Controller {
         addon: &TenantAddon,
         cluster: &ClusterSummary,
     ) -> Result<Option<Step>, RemoveError> {
-        let found = early_kubeconfig(self.applier.client(), cluster).await?;
+        let found = early_kubeconfig(self.applier.client(), self.reach, cluster).await?;
         let Some((_, kubeconfig)) = found else {
             let installed = addon
                 .status
@@ -126,6 +127,7 @@ impl Controller {
         };
         let step = plan::removal(&world, self.clock.now());
         if step == Step::Gone {
+            namespace::remove(client, &target.namespace).await?;
             return Ok(None);
         }
         if step == Step::Uninstall {
@@ -168,6 +170,12 @@ fn is_past_addons(cluster: &TenantCluster) -> bool {
         steps.contains(&held.reason.as_str())
     });
     is_past || cluster.annotations().contains_key(FORCE_DELETE)
+}
+
+/// Whether releases are left to somebody else. At the end of a cluster they go all the same.
+fn leaves_releases(cluster: &TenantCluster) -> bool {
+    let mode = cluster.spec.management_policy.mode;
+    mode != ManagementMode::Active && cluster.metadata.deletion_timestamp.is_none()
 }
 
 /// As much of a cluster as is needed to reach it.

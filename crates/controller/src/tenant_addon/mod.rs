@@ -4,9 +4,12 @@
 mod addresses;
 pub(crate) mod dependencies;
 mod end;
+pub mod export;
 pub(crate) mod observe;
+pub mod preview;
 pub(crate) mod resolve;
 pub(crate) mod say;
+pub(crate) mod secrets;
 mod triggers;
 
 use std::sync::Arc;
@@ -19,7 +22,7 @@ use butler_api::{
     butler::{TenantAddon, tenant_addon::TenantAddonStatus},
     names::{self, ADDON_FINALIZER},
 };
-use butler_helm::{StepError, charts::Access, look, release};
+use butler_helm::{StepError, charts::Access, look, namespace, release};
 use butler_runtime::{
     apply::Applier,
     clock::SharedClock,
@@ -31,6 +34,7 @@ use butler_runtime::{
     own_writes::OwnWrites,
     status,
 };
+use butler_steward::Reach;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
@@ -74,6 +78,7 @@ pub struct Controller {
     events: Events,
     clock: SharedClock,
     engine: Engine,
+    reach: Reach,
 }
 
 /// Runs until `shutdown`; without Helm it only waits for that.
@@ -159,6 +164,7 @@ impl Controller {
             events: Events::new(client.clone(), "tenant-addon", clock()),
             clock: clock(),
             engine,
+            reach: surroundings.reach,
         }
     }
 
@@ -296,6 +302,7 @@ impl Controller {
         let (helm, charts) = (self.engine.helm.clone(), Arc::clone(&self.engine.charts));
         let (request, access) = (place.request.clone(), place.access.clone());
         let (kubeconfig, owner) = (place.kubeconfig.clone(), addon.uid().unwrap_or_default());
+        let client = place.client.clone();
         let fingerprint = Some(request.fingerprint());
         let step = step.clone();
         self.engine
@@ -305,7 +312,7 @@ impl Controller {
                     kubeconfig: &kubeconfig,
                     owner: &owner,
                 };
-                carry_out(&helm, &charts, &target, &request, &access, &step).await
+                carry_out(&helm, &charts, &client, &target, &request, &access, &step).await
             });
     }
 }
@@ -313,6 +320,7 @@ impl Controller {
 async fn carry_out(
     helm: &butler_helm::process::Helm,
     charts: &butler_helm::charts::Charts,
+    client: &Client,
     target: &release::Target<'_>,
     request: &Request,
     access: &Access,
@@ -325,6 +333,9 @@ async fn carry_out(
         }
         _ => {
             let chart = charts.get(&request.chart, access).await?;
+            if *step == Step::Install && request.create_namespace {
+                namespace::make(client, &request.release.namespace).await?;
+            }
             release::upgrade(helm, target, request, &chart).await
         }
     }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use butler_addons::{plan::World, record::Status, request::Request, values};
+use butler_addons::{plan::World, record::Status, request::Request};
 use butler_api::{
     butler::{AddonDefinition, TenantAddon, tenant_cluster::ManagementMode},
-    names::{ADDON_ROLE, FOR_ADDONS, SYSTEM_NAMESPACE},
+    names::ADDON_ROLE,
 };
 use butler_helm::{charts::Access, look};
 use butler_runtime::{
@@ -13,8 +13,7 @@ use butler_runtime::{
     error::{ApiError, chain},
 };
 use butler_steward::tenant::client::connect;
-use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client, ResourceExt};
+use kube::{Client, ResourceExt};
 use serde_json::Value;
 
 use super::{
@@ -22,6 +21,7 @@ use super::{
     dependencies::{self, Entry},
     key, resolve,
     say::{ASK, Hindrance, Report, SOON, hindered},
+    secrets::{self, Found},
 };
 use crate::{
     addon_engine::{Trouble, catalogue},
@@ -38,8 +38,6 @@ pub(crate) struct Place {
     /// How far the release is ours to change.
     pub(crate) mode: ManagementMode,
 }
-
-pub(crate) type Found<T> = Result<T, Trouble>;
 
 impl Controller {
     pub(super) fn definition(&self, addon: &TenantAddon) -> Option<Arc<AddonDefinition>> {
@@ -108,9 +106,9 @@ impl Controller {
         }
         let management = self.applier.client();
         let found = if addon.labels().contains_key(ADDON_ROLE) {
-            early_kubeconfig(management, &cluster).await?
+            early_kubeconfig(management, self.reach, &cluster).await?
         } else {
-            kubeconfig(management, &cluster).await?
+            kubeconfig(management, self.reach, &cluster).await?
         };
         let Some((_, kubeconfig)) = found else {
             let phase = cluster.status.phase.as_deref().unwrap_or("new");
@@ -175,30 +173,7 @@ impl Controller {
         &self,
         addon: &TenantAddon,
     ) -> Result<Found<Vec<(String, Value)>>, ApiError> {
-        let namespace = addon.namespace().unwrap_or_default();
-        let mut layers = Vec::new();
-        for source in &addon.spec.values_from {
-            let data = match self.secret(&namespace, &source.secret, true).await? {
-                Ok(secret) => secret.data.unwrap_or_default(),
-                Err(trouble) => return Ok(Err(trouble)),
-            };
-            let name = format!("Secret {}, key {}", source.secret, source.key);
-            let text = data
-                .get(&source.key)
-                .map(|content| String::from_utf8(content.0.clone()));
-            let Some(Ok(text)) = text else {
-                let message = format!(
-                    "Secret {} has no text under key {}",
-                    source.secret, source.key
-                );
-                return Ok(Err(Trouble::new("InvalidValues", message)));
-            };
-            match values::parse(&name, &text, source.target_path.as_deref()) {
-                Ok(value) => layers.push((name, value)),
-                Err(error) => return Ok(Err(Trouble::new("InvalidValues", error.to_string()))),
-            }
-        }
-        Ok(Ok(layers))
+        secrets::values(self.applier.client(), addon).await
     }
 
     /// How the repository is spoken to.
@@ -207,64 +182,6 @@ impl Controller {
         addon: &TenantAddon,
         definition: Option<&AddonDefinition>,
     ) -> Result<Found<Access>, ApiError> {
-        let own = addon.namespace().unwrap_or_default();
-        let (reference, plain_http, namespace, of_team) = match (&addon.spec.helm, definition) {
-            (Some(helm), _) => (&helm.credentials_ref, helm.plain_http, own.as_str(), true),
-            (None, Some(definition)) => {
-                let chart = match catalogue::chart(definition) {
-                    Ok(chart) => chart,
-                    Err(trouble) => return Ok(Err(trouble)),
-                };
-                (
-                    &chart.credentials_ref,
-                    chart.plain_http,
-                    SYSTEM_NAMESPACE,
-                    false,
-                )
-            }
-            (None, None) => return Ok(Ok(Access::default())),
-        };
-        let Some(reference) = reference else {
-            return Ok(Ok(Access {
-                plain_http,
-                ..Access::default()
-            }));
-        };
-        let data = match self.secret(namespace, &reference.name, of_team).await? {
-            Ok(secret) => secret.data.unwrap_or_default(),
-            Err(trouble) => return Ok(Err(trouble)),
-        };
-        Ok(
-            resolve::credentials(&reference.name, &data).map(|(credentials, authority)| Access {
-                credentials,
-                authority,
-                plain_http,
-            }),
-        )
-    }
-
-    /// A Secret that addons may read. Those of a team must say so: whoever may make an addon may not read every Secret.
-    async fn secret(
-        &self,
-        namespace: &str,
-        name: &str,
-        must_be_labelled: bool,
-    ) -> Result<Found<Secret>, ApiError> {
-        let secrets: Api<Secret> = Api::namespaced(self.applier.client().clone(), namespace);
-        let found = secrets.get_opt(name).await;
-        let Some(secret) = found.map_err(ApiError::of("get", "Secret", name))? else {
-            let message = format!("there is no Secret {name} in namespace {namespace}");
-            return Ok(Err(Trouble::new("SecretNotFound", message)));
-        };
-        if must_be_labelled
-            && secret
-                .labels()
-                .get(FOR_ADDONS)
-                .is_none_or(|said| said != "true")
-        {
-            let message = format!("Secret {name} is not for addons: label it {FOR_ADDONS}=true");
-            return Ok(Err(Trouble::new("SecretNotForAddons", message)));
-        }
-        Ok(Ok(secret))
+        secrets::access(self.applier.client(), addon, definition).await
     }
 }

@@ -48,6 +48,19 @@ pub(crate) fn request(
     definition: Option<&AddonDefinition>,
     secrets: &[(String, Value)],
 ) -> Result<Request, Trouble> {
+    let request = unchecked(addon, definition, secrets)?;
+    if let Some(definition) = definition {
+        schema::check(definition, &request.values)?;
+    }
+    Ok(request)
+}
+
+/// The same without a look at the schema, which values without those of Secrets need not fit.
+pub(super) fn unchecked(
+    addon: &TenantAddon,
+    definition: Option<&AddonDefinition>,
+    secrets: &[(String, Value)],
+) -> Result<Request, Trouble> {
     let none = Value::Null;
     let defaults = definition.map(|definition| &definition.spec.defaults);
     let catalogue = defaults.and_then(|defaults| defaults.values.as_ref());
@@ -58,9 +71,6 @@ pub(crate) fn request(
     layers.extend(secrets.iter().map(|(name, value)| (name.as_str(), value)));
     let values =
         values::merge(layers).map_err(|error| Trouble::new("InvalidValues", error.to_string()))?;
-    if let Some(definition) = definition {
-        schema::check(definition, &values)?;
-    }
     let create_namespace = match (&addon.spec.helm, defaults) {
         (Some(helm), _) => helm.create_namespace,
         (None, Some(defaults)) => defaults.create_namespace,

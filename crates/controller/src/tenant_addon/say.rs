@@ -204,8 +204,14 @@ pub(crate) fn is_left_alone(mode: ManagementMode, world: &World) -> bool {
     match mode {
         ManagementMode::Active => false,
         ManagementMode::Observe => true,
-        ManagementMode::GitOps => stands(world),
+        ManagementMode::GitOps => stood(world),
     }
+}
+
+/// Whether it was ever installed. The last revision may be another tool's that is at it, or failed.
+fn stood(world: &World) -> bool {
+    let mut statuses = world.revisions.iter().map(|revision| revision.status);
+    statuses.any(|status| matches!(status, Status::Deployed | Status::Superseded))
 }
 
 fn stands(world: &World) -> bool {
@@ -315,11 +321,7 @@ impl<'a> Subject<'a> {
     }
 
     fn under_way(&self, step: &Step) -> Report {
-        let stood = self
-            .world
-            .revisions
-            .iter()
-            .any(|revision| matches!(revision.status, Status::Deployed | Status::Superseded));
+        let stood = stood(self.world);
         let (phase, word) = match step {
             Step::Rollback(_) => (Phase::Upgrading, "is rolled back"),
             _ if stood => (Phase::Upgrading, "is upgraded"),
@@ -432,3 +434,6 @@ pub(crate) fn leaving(message: String, wake: Wake) -> Report {
     let verdicts = vec![Verdict::no("Installed", "Deleting", message.clone())];
     finish(Phase::Deleting, message, verdicts, None, wake)
 }
+
+#[cfg(test)]
+mod tests;

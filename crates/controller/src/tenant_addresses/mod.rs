@@ -69,10 +69,12 @@ pub struct Controller<S> {
 
 /// Clusters to look at because a claim of theirs, or something that they draw from, changed.
 pub(crate) fn triggers<S>(
-    feeds: &Feeds,
+    feeds: &Arc<Feeds>,
     controller: &Controller<S>,
 ) -> impl Stream<Item = ObjectRef<ClusterSummary>> + Send + use<S> {
-    let claims = feeds.allocations.subscribe().map(|change| {
+    let known = Arc::clone(feeds);
+    let claims = feeds.allocations.subscribe().map(move |change| {
+        known.claims.note(&change);
         let cluster = &change.object().spec.tenant_cluster_ref;
         vec![ObjectRef::new(&cluster.name).within(&cluster.namespace)]
     });
@@ -185,11 +187,10 @@ impl<S: TenantServices> Controller<S> {
     /// The claims that were made here for exactly this cluster.
     fn claims_of(&self, cluster: &ClusterSummary) -> Vec<IPAllocation> {
         let uid = cluster.uid().unwrap_or_default();
-        let ours = self.feeds.allocations.store().state_filter(|claim| {
-            claim.labels().get(names::OWNER_UID) == Some(&uid)
-                && claim.labels().contains_key(names::ALLOCATION_ROLE)
-        });
-        ours.iter().map(|claim| (**claim).clone()).collect()
+        let ours = self.feeds.claims.of(&self.feeds.allocations, &uid);
+        let ours = ours.iter().map(|claim| (**claim).clone());
+        ours.filter(|claim| claim.labels().contains_key(names::ALLOCATION_ROLE))
+            .collect()
     }
 
     async fn carry_out(

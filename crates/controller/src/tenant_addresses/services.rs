@@ -7,6 +7,7 @@ use std::{future::Future, net::IpAddr};
 
 use butler_runtime::error::{ApiError, Category, Classify};
 use butler_steward::{
+    Reach,
     names::Part,
     tenant::client::{ClientError, connect},
 };
@@ -19,8 +20,14 @@ use kube::{
 
 use crate::{provider_config::tenant::Demand, slim::ClusterSummary};
 
-/// Keys of kubeconfig Secrets: Steward's, the address inside the management cluster first, and Cluster API's.
-const KEYS: [&str; 3] = ["admin.svc", "admin.conf", "value"];
+/// Keys of kubeconfig Secrets: Steward's and Cluster API's. Names of Services mean nothing outside of the management cluster.
+fn keys(reach: Reach) -> &'static [&'static str] {
+    match reach {
+        Reach::Service => &["admin.svc", "admin.conf", "value"],
+        Reach::Endpoint => &["admin.conf", "value"],
+    }
+}
+
 /// Annotations with which a Service asks `MetalLB` for addresses of its own choice.
 const CHOSEN: [&str; 2] = [
     "metallb.io/loadBalancerIPs",
@@ -66,18 +73,20 @@ pub trait TenantServices: Send + Sync + 'static {
 /// Looks into tenants with the kubeconfig that Steward wrote for the platform.
 pub struct ThroughKubeconfig {
     management: Client,
+    reach: Reach,
 }
 
 impl ThroughKubeconfig {
     /// Reads kubeconfigs with this client.
-    pub fn new(management: Client) -> Self {
-        Self { management }
+    pub fn new(management: Client, reach: Reach) -> Self {
+        Self { management, reach }
     }
 }
 
 impl TenantServices for ThroughKubeconfig {
     async fn look(&self, cluster: &ClusterSummary) -> Result<Option<Vec<Demand>>, LookError> {
-        let Some((full, kubeconfig)) = kubeconfig(&self.management, cluster).await? else {
+        let Some((full, kubeconfig)) = kubeconfig(&self.management, self.reach, cluster).await?
+        else {
             return Ok(None);
         };
         let client = connect(&kubeconfig)
@@ -98,10 +107,11 @@ impl TenantServices for ThroughKubeconfig {
 /// The platform's own kubeconfig of a cluster and the name of its Secret; nothing while the cluster is not ready.
 pub(crate) async fn kubeconfig(
     management: &Client,
+    reach: Reach,
     cluster: &ClusterSummary,
 ) -> Result<Option<(String, Vec<u8>)>, ApiError> {
     match cluster.status.phase.as_deref() {
-        Some("Ready" | "Updating") => early_kubeconfig(management, cluster).await,
+        Some("Ready" | "Updating") => early_kubeconfig(management, reach, cluster).await,
         _ => Ok(None),
     }
 }
@@ -109,6 +119,7 @@ pub(crate) async fn kubeconfig(
 /// The same from the moment that the API server answers: what makes a cluster ready needs it before.
 pub(crate) async fn early_kubeconfig(
     management: &Client,
+    reach: Reach,
     cluster: &ClusterSummary,
 ) -> Result<Option<(String, Vec<u8>)>, ApiError> {
     let status = &cluster.status;
@@ -121,8 +132,8 @@ pub(crate) async fn early_kubeconfig(
         .or_else(|| cluster.namespace());
     let namespace = namespace.unwrap_or_default();
     let steward = Part::AdminKubeconfig.name(&cluster.name_any());
-    match kubeconfig_in(management, &namespace, &steward).await? {
-        None => kubeconfig_in(management, &namespace, &secret.name).await,
+    match kubeconfig_in(management, reach, &namespace, &steward).await? {
+        None => kubeconfig_in(management, reach, &namespace, &secret.name).await,
         found => Ok(found),
     }
 }
@@ -130,6 +141,7 @@ pub(crate) async fn early_kubeconfig(
 /// The kubeconfig that a Secret holds, and the Secret's full name.
 pub(crate) async fn kubeconfig_in(
     management: &Client,
+    reach: Reach,
     namespace: &str,
     name: &str,
 ) -> Result<Option<(String, Vec<u8>)>, ApiError> {
@@ -138,7 +150,7 @@ pub(crate) async fn kubeconfig_in(
     let found = secrets.get_opt(name).await;
     let found = found.map_err(ApiError::of("get", "Secret", &full))?;
     let mut data = found.and_then(|secret| secret.data).unwrap_or_default();
-    let content = KEYS.iter().find_map(|key| data.remove(*key));
+    let content = keys(reach).iter().find_map(|key| data.remove(*key));
     Ok(content.map(|content| (full, content.0)))
 }
 
@@ -190,6 +202,12 @@ mod tests {
         }))
         .unwrap();
         demand(&service)
+    }
+
+    #[test]
+    fn names_of_services_are_used_inside_of_the_management_cluster_only() {
+        assert_eq!(keys(Reach::Service).first(), Some(&"admin.svc"));
+        assert!(!keys(Reach::Endpoint).contains(&"admin.svc"));
     }
 
     #[test]

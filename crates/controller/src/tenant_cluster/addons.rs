@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, sync::Arc};
 use butler_api::{
     butler::{
         TenantAddon, TenantCluster,
-        ip_allocation::{AllocationPhase, AllocationType},
         tenant_addon::TenantAddonPhase,
         tenant_cluster::{AddonManager, AddonState, ObservedAddon},
     },
@@ -21,19 +20,21 @@ use futures::{Stream, StreamExt as _, stream};
 use kube::{Api, Resource as _, ResourceExt as _, api::ListParams, runtime::reflector::ObjectRef};
 use serde_json::{Value, json};
 
-use super::observe;
+use super::{network, observe};
 use crate::Feeds;
 
 /// Clusters whose addons, or whose addresses, changed.
 pub(super) fn triggers(
-    feeds: &Feeds,
+    feeds: &Arc<Feeds>,
 ) -> impl Stream<Item = ObjectRef<TenantCluster>> + Send + use<> {
     let addons = feeds.addons.subscribe().map(|change| {
         let addon = change.object();
         let cluster = ObjectRef::new(&addon.spec.cluster_ref.name);
         cluster.within(&addon.namespace().unwrap_or_default())
     });
-    let addresses = feeds.allocations.subscribe().map(|change| {
+    let known = Arc::clone(feeds);
+    let addresses = feeds.allocations.subscribe().map(move |change| {
+        known.claims.note(&change);
         let cluster = &change.object().spec.tenant_cluster_ref;
         ObjectRef::new(&cluster.name).within(&cluster.namespace)
     });
@@ -128,18 +129,8 @@ pub(super) fn ranges(feeds: &Feeds, spec: &TenantSpec) -> Vec<String> {
     if !draws {
         return Vec::new();
     }
-    let granted = feeds.allocations.store().state_filter(|claim| {
-        let phase = claim.status.as_ref().and_then(|status| status.phase);
-        claim.labels().get(names::OWNER_UID) == Some(&spec.identity.uid)
-            && claim.spec.type_ == AllocationType::Loadbalancer
-            && claim.metadata.deletion_timestamp.is_none()
-            && phase == Some(AllocationPhase::Allocated)
-    });
-    let mut ranges: Vec<String> = granted
-        .iter()
-        .filter_map(|claim| claim.status.as_ref())
-        .flat_map(|status| status.ranges.clone())
-        .collect();
+    let claims = network::claims(feeds, &spec.identity.uid);
+    let mut ranges: Vec<String> = claims.into_iter().flat_map(|claim| claim.ranges).collect();
     ranges.sort();
     ranges
 }

@@ -3,8 +3,11 @@
 //!
 //! The tenant hears of a token before any machine does. A tenant that does not answer keeps the token it has.
 
+use std::{collections::HashMap, sync::Mutex};
+
 use butler_capi::{
     TenantSpec,
+    names::Identity,
     node::{self, BootstrapToken, JoinTicket, TalosTrust, Ticket, TokenError},
     observe::{Inputs, Observed},
     secret::Hidden,
@@ -16,7 +19,10 @@ use butler_pki::{
     source::{Fresh, KeySource as _},
     validity::{Lifetimes, Validity},
 };
-use butler_runtime::error::{ApiError, chain};
+use butler_runtime::{
+    error::{ApiError, chain},
+    sync::lock,
+};
 use butler_steward::{
     names::Part,
     tenant::client::{ClientError, connect},
@@ -91,23 +97,38 @@ impl Controller {
     ) -> Result<(), Trouble> {
         let (identity, here) = (&spec.identity, place.namespace);
         let secrets: Api<Secret> = Api::namespaced(self.applier.client().clone(), here);
-        // Not from the watch: one that is behind would make a second token or, worse, a second authority.
         let get = async |name: &str| {
             let found = secrets.get_opt(name).await;
             found.map_err(ApiError::of("get", "Secret", &format!("{here}/{name}")))
         };
+        // What the watch shows is there. That something is not there is asked once more: a watch that is behind would make
+        // a second token or, worse, a second authority.
+        let watched = |name: &str| self.children.secrets.open(Some(here), name);
         if node::needs_trust(spec) {
-            let held = get(&identity.trust()).await?;
-            let held = held.as_ref().and_then(node::kept_trust);
+            let name = identity.trust();
+            let mut held = watched(&name).and_then(|held| node::kept_trust(&held));
+            if held.is_none() {
+                held = get(&name).await?.as_ref().and_then(node::kept_trust);
+            }
             inputs.talos = Some(held.map_or_else(|| new_trust(identity.cluster(), now), Ok)?);
         }
         let Some(authority) = get(&Part::Ca.name(identity.cluster())).await? else {
             return Ok(());
         };
-        let held = get(&identity.join()).await?;
-        let held = held.as_ref().and_then(node::kept_token);
+        let lasts = |held: &BootstrapToken| {
+            let kept = node::renew(Some(held), "", now);
+            matches!(kept, Ok(Ticket::Keep { .. }))
+        };
+        let name = identity.join();
+        let mut held = watched(&name).and_then(|held| node::kept_token(&held));
+        if !held.as_ref().is_some_and(lasts) {
+            held = get(&name).await?.as_ref().and_then(node::kept_token);
+        }
         let token = match node::renew(held.as_ref(), &new_token()?, now)? {
-            Ticket::Keep { token, .. } => token,
+            Ticket::Keep { token, .. } => {
+                self.look_after(identity, here, &token, now).await;
+                token
+            }
             Ticket::Renew(fresh) => {
                 match (self.announce(identity.cluster(), here, &fresh).await, held) {
                     (Ok(()), _) => fresh,
@@ -130,7 +151,27 @@ impl Controller {
         Ok(())
     }
 
-    /// Tells the tenant of a token.
+    /// Now and then asks the tenant whether it still knows the token, and tells it again if not. A tenant that does not
+    /// answer is asked another time.
+    async fn look_after(
+        &self,
+        identity: &Identity,
+        namespace: &str,
+        token: &BootstrapToken,
+        now: Timestamp,
+    ) {
+        if !self.looks.is_due(&identity.uid, now) {
+            return;
+        }
+        if let Err(trouble) = self.announce(identity.cluster(), namespace, token).await {
+            tracing::warn!(
+                error = chain(&trouble),
+                "could not see whether the tenant still knows its token for joining"
+            );
+        }
+    }
+
+    /// Tells the tenant of a token that it does not know.
     async fn announce(
         &self,
         cluster: &str,
@@ -139,22 +180,55 @@ impl Controller {
     ) -> Result<(), Trouble> {
         let management = self.applier.client();
         let name = Part::AdminKubeconfig.name(cluster);
-        let held = services::kubeconfig_in(management, namespace, &name).await?;
+        let held = services::kubeconfig_in(management, self.reach, namespace, &name).await?;
         let (_, kubeconfig) = held.ok_or(Trouble::NoKubeconfig)?;
         let tenant: Client = connect(&kubeconfig).await?;
         let secret = node::token_secret(token);
         let name = secret.metadata.name.clone().unwrap_or_default();
+        let whole = format!("kube-system/{name} of {cluster}");
         let secrets: Api<Secret> = Api::namespaced(tenant, "kube-system");
+        let held = secrets.get_opt(&name).await;
+        let held = held.map_err(ApiError::of("get", "Secret", &whole))?;
+        if node::is_known(held.as_ref(), token) {
+            return Ok(());
+        }
         let parameters = PatchParams::apply(MANAGER).force();
         let told = secrets
             .patch(&name, &parameters, &Patch::Apply(&secret))
             .await;
-        told.map_err(ApiError::of(
-            "apply",
-            "Secret",
-            &format!("kube-system/{name} of {cluster}"),
-        ))?;
+        told.map_err(ApiError::of("apply", "Secret", &whole))?;
+        tracing::info!(
+            cluster,
+            token = token.id(),
+            "the tenant was told how machines join"
+        );
         Ok(())
+    }
+}
+
+/// When the tokens of clusters were last looked after, by UID. A restart counts as a look: tokens are rarely deleted, and a
+/// whole fleet is not to be asked in that moment.
+#[derive(Default)]
+pub(super) struct Looks(Mutex<HashMap<String, Timestamp>>);
+
+impl Looks {
+    /// Whether it is time for another look, which counts from now on.
+    fn is_due(&self, uid: &str, now: Timestamp) -> bool {
+        let mut looks = lock(&self.0);
+        let Some(last) = looks.get_mut(uid) else {
+            looks.insert(uid.to_owned(), now);
+            return false;
+        };
+        let is_due = now.duration_since(*last) >= node::look_after(uid);
+        if is_due {
+            *last = now;
+        }
+        is_due
+    }
+
+    /// The cluster is gone.
+    pub(super) fn forget(&self, uid: &str) {
+        lock(&self.0).remove(uid);
     }
 }
 
@@ -210,6 +284,20 @@ mod tests {
         for text in [one, two] {
             BootstrapToken::new(&text, now).unwrap();
         }
+    }
+
+    #[test]
+    fn a_tenant_is_asked_about_its_token_when_it_is_time_and_not_before() {
+        let looks = Looks::default();
+        let first: Timestamp = "2026-11-16T00:00:00Z".parse().unwrap();
+        let later = first + node::look_after("a");
+        let early = later - jiff::SignedDuration::from_secs(1);
+        assert!(!looks.is_due("a", first), "a restart counts as a look");
+        assert!(!looks.is_due("a", early));
+        assert!(looks.is_due("a", later));
+        assert!(!looks.is_due("a", later), "once");
+        looks.forget("a");
+        assert!(!looks.is_due("a", later));
     }
 
     #[test]

@@ -10,7 +10,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt as _, api::ListParams};
 
-use super::{quota::granted_by, sources::provider_of};
+use super::{
+    quota::{asking, granted_by},
+    sources::provider_of,
+};
 
 /// What limits say.
 #[derive(Clone, Debug, Default)]
@@ -64,7 +67,7 @@ pub async fn look(
             Claim {
                 // Where nothing stands yet, whoever was first still asks.
                 held: asks.clone().filter(|_| stands),
-                ..claim(other, named(other), asks)
+                ..asking(other, named(other), asks)
             }
         })
         .collect();
@@ -73,7 +76,7 @@ pub async fn look(
         None => None,
         Some(before) => held(client, spec, &before).await?,
     };
-    let own = claim(raw, named(raw), Some(Sizes::of(&spec.pools)));
+    let own = asking(raw, named(raw), Some(Sizes::of(&spec.pools)));
     claims.push(Claim {
         uid: uid.clone(),
         // One that is not made yet is the youngest.
@@ -97,20 +100,5 @@ async fn held(client: &Client, spec: &TenantSpec, asks: &Sizes) -> Result<Option
             let home = found.map_err(ApiError::of("get", "Namespace", &name))?;
             Ok(home.and_then(|home| granted_by(&home, uid, Some(asks))))
         }
-    }
-}
-
-fn claim(raw: &TenantCluster, provider: String, asks: Option<Sizes>) -> Claim {
-    let is_leaving = raw.metadata.deletion_timestamp.is_some();
-    Claim {
-        uid: raw.uid().unwrap_or_default(),
-        created: raw.creation_timestamp().map(|time| time.0),
-        environment: raw.labels().get(butler_api::names::ENVIRONMENT).cloned(),
-        owner: raw.annotations().get(butler_api::names::OWNER).cloned(),
-        provider,
-        infrastructure: None,
-        version: raw.spec.kubernetes_version.parse().ok(),
-        held: None,
-        asks: asks.filter(|_| !is_leaving),
     }
 }

@@ -11,10 +11,11 @@ mod infrastructure;
 mod join;
 pub mod limited;
 mod live;
+mod network;
 mod observe;
 mod on_demand;
 pub mod preview;
-mod quota;
+pub(crate) mod quota;
 mod report;
 mod retry;
 mod sources;
@@ -43,6 +44,7 @@ use butler_runtime::{
     status,
     watch::Feed,
 };
+use butler_steward::Reach;
 use carry_out::{Place, Standing, WAITED_FOR, index};
 use credentials::Credentials;
 use futures::{Stream, StreamExt as _, future, stream};
@@ -85,20 +87,28 @@ pub(crate) async fn run(
     let changes = stream::select(children.changes(), changes);
     let of_addons = addons::triggers(feeds);
     let book = Arc::<quota::Book>::default();
+    let unserved = network::Unserved::default();
+    let of_limits = stream::select(
+        quota::triggers(feeds, &clusters, &book),
+        network::triggers(feeds.pools.subscribe(), &unserved),
+    );
     let triggers = stream::select(
         stream::select(triggers(feeds, changes, rotated, &clusters), of_addons),
-        quota::triggers(feeds, &clusters, &book),
+        of_limits,
     );
     let reconciler = Controller {
         infrastructure,
         credentials,
+        looks: join::Looks::default(),
         feeds: Arc::clone(feeds),
         clusters: Arc::clone(&clusters),
         book,
+        unserved,
         children,
         applier: Applier::new(client.clone(), MANAGER),
         events: Events::new(client.clone(), MANAGER, Arc::clone(&surroundings.clock)),
         clock: Arc::clone(&surroundings.clock),
+        reach: surroundings.reach,
     };
     let bounds = Bounds {
         concurrency: 32,
@@ -165,12 +175,15 @@ struct Controller {
     feeds: Arc<Feeds>,
     clusters: Arc<Feed<TenantCluster>>,
     book: Arc<quota::Book>,
+    unserved: network::Unserved,
     children: Arc<Children>,
     infrastructure: Infrastructure,
     credentials: Credentials,
+    looks: join::Looks,
     applier: Applier,
     events: Events,
     clock: SharedClock,
+    reach: Reach,
 }
 
 /// Why a pass failed.
@@ -212,6 +225,7 @@ impl Reconciler for Controller {
                 return Ok(Wake::OnChange);
             }
             Err((reason, message)) => {
+                self.keep_access(&raw).await?;
                 self.refuse(&raw, reason, message).await?;
                 return Ok(Wake::OnChange);
             }
@@ -240,7 +254,8 @@ impl Reconciler for Controller {
         let now = self.clock.now();
         let (mut observed, standing) = self.observe(&raw, spec, &place).await?;
         observed.quota = quota;
-        observed.inputs.access = sources.team.as_deref().map(access::of);
+        observed.addresses = (!deleting).then(|| self.unserved.look(&self.feeds, &sources));
+        observed.inputs.access = access::of(sources.team.as_deref());
         observed.inputs.load_balancer_ranges = addons::ranges(&self.feeds, spec);
         observed.inputs.credentials = self.credentials.of(&sources.provider).await;
         self.add_joining(spec, &place, &mut observed, now).await;
@@ -255,6 +270,7 @@ impl Reconciler for Controller {
         }
         if plan.deletion == Some(Step::Done) {
             self.tell_left(&raw, &plan).await;
+            self.looks.forget(&spec.identity.uid);
             finalizers::remove(&self.applier.beside(&*raw), &*raw, FINALIZER).await?;
             return Ok(Wake::OnChange);
         }
@@ -415,6 +431,7 @@ fn observed(raw: &TenantCluster, uid: &str, seen: &Seen<'_>) -> Observed {
         deletion: raw.metadata.deletion_timestamp.as_ref().map(|time| time.0),
         forced: raw.annotations().contains_key(names::FORCE_DELETE),
         phase: raw.status.as_ref().and_then(|status| status.phase),
+        is_reported: is_reported(raw),
         retry: raw.annotations().contains_key(names::RETRY),
         namespace: standing_of(namespace, uid),
         control_plane: find("StewardControlPlane").and_then(observe::control_plane),
@@ -426,10 +443,16 @@ fn observed(raw: &TenantCluster, uid: &str, seen: &Seen<'_>) -> Observed {
             .map(|object| (observe::id(object), observe::hash(object)))
             .collect(),
         addons: addons::facts(addons, uid),
+        addresses: None,
         failure: None,
         quota: Quota::default(),
         inputs: Inputs::default(),
     }
+}
+
+fn is_reported(raw: &TenantCluster) -> bool {
+    let status = raw.status.as_ref();
+    status.and_then(|status| status.observed_generation) == raw.metadata.generation
 }
 
 fn standing_of(namespace: Option<&Namespace>, uid: &str) -> NamespaceStanding {

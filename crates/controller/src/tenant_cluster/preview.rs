@@ -8,6 +8,7 @@ use butler_api::{
 };
 use butler_capi::{
     Object, Observed, Plan, TenantSpec,
+    access::Audience,
     addons::Facts,
     observe::{ClusterState, ControlPlaneState, MachineState, Standing},
     plan,
@@ -101,11 +102,13 @@ pub async fn look(
     let mut seen = observed(raw, uid, &standing);
     let teams: Api<Team> = Api::all(client.clone());
     // Members of a team may not read it; who has access is not theirs to plan then.
-    let team = match teams.get_opt(&spec.identity.namespace).await {
-        Err(kube::Error::Api(status)) if status.code == 403 => None,
-        found => found.map_err(ApiError::of("get", "Team", &spec.identity.namespace))?,
+    seen.inputs.access = match teams.get_opt(&spec.identity.namespace).await {
+        Err(kube::Error::Api(status)) if status.code == 403 => Audience::Unknown,
+        found => {
+            let found = found.map_err(ApiError::of("get", "Team", &spec.identity.namespace))?;
+            super::access::of(found.as_ref())
+        }
     };
-    seen.inputs.access = team.map(|team| super::access::of(&team));
     Ok(seen)
 }
 

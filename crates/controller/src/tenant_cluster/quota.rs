@@ -134,19 +134,32 @@ fn claim(
     let config = feeds.providers.get(Some(&namespace), &name);
     let held = noted.get(&uid).cloned();
     let held = held.or_else(|| granted(feeds, raw, asks.as_ref()));
-    let is_leaving = raw.metadata.deletion_timestamp.is_some();
     // One that cannot be made for another reason keeps nobody waiting.
     let is_possible = held.is_some() || Sources::of(feeds, raw).is_ok();
     Claim {
+        infrastructure: config.map(|config| config.spec.provider),
+        held,
+        ..asking(
+            raw,
+            format!("{namespace}/{name}"),
+            asks.filter(|_| is_possible),
+        )
+    }
+}
+
+/// A cluster that asks for something and was granted nothing yet. One that leaves asks for nothing.
+pub(super) fn asking(raw: &TenantCluster, provider: String, asks: Option<Sizes>) -> Claim {
+    let is_leaving = raw.metadata.deletion_timestamp.is_some();
+    Claim {
+        uid: raw.uid().unwrap_or_default(),
         created: raw.creation_timestamp().map(|time| time.0),
         environment: raw.labels().get(names::ENVIRONMENT).cloned(),
         owner: raw.annotations().get(names::OWNER).cloned(),
-        provider: format!("{namespace}/{name}"),
-        infrastructure: config.map(|config| config.spec.provider),
+        provider,
+        infrastructure: None,
         version: raw.spec.kubernetes_version.parse().ok(),
-        asks: asks.filter(|_| !is_leaving && is_possible),
-        held,
-        uid,
+        held: None,
+        asks: asks.filter(|_| !is_leaving),
     }
 }
 
@@ -158,7 +171,7 @@ fn granted(feeds: &Feeds, raw: &TenantCluster, asks: Option<&Sizes>) -> Option<S
 }
 
 /// What a tenant namespace says was granted. One that was made before there was such a word has what it asks for.
-pub(super) fn granted_by(home: &impl Resource, uid: &str, asks: Option<&Sizes>) -> Option<Sizes> {
+pub(crate) fn granted_by(home: &impl Resource, uid: &str, asks: Option<&Sizes>) -> Option<Sizes> {
     if home.labels().get(names::OWNER_UID).map(String::as_str) != Some(uid) {
         return None;
     }

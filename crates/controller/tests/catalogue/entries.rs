@@ -44,7 +44,9 @@ const NAMES: [&str; 26] = [
     "victoria-metrics",
 ];
 /// What those need besides, and what the local platform runs.
-const BESIDES: [&str; 7] = [
+const BESIDES: [&str; 9] = [
+    "flux-sync",
+    "ingress-nginx",
     "istio-base",
     "linkerd-certificates",
     "linkerd-crds",
@@ -188,8 +190,64 @@ fn defaults_fit_their_own_schema_but_for_what_the_user_has_to_say() {
     }
     assert_eq!(
         asks,
-        ["external-dns", "otel-collector", "vector-agent", "velero"]
+        [
+            "external-dns",
+            "flux-sync",
+            "otel-collector",
+            "vector-agent",
+            "velero"
+        ]
     );
+}
+
+#[test]
+fn flux_is_told_its_repository_with_a_deploy_key_with_a_token_or_without() {
+    let https = ["--set", "url=https://git.example.com/team/fleet"];
+    let open = render("flux-sync", &https).unwrap();
+    assert!(
+        !open.contains("kind: Secret") && !open.contains("secretRef"),
+        "{open}"
+    );
+    assert!(
+        open.contains("kind: GitRepository") && open.contains("branch: \"main\""),
+        "{open}"
+    );
+    let token = "credentials.username=git,credentials.password=s3cr3t,path=clusters/a,branch=live";
+    let token = render("flux-sync", &[&https[..], &["--set", token]].concat()).unwrap();
+    assert!(
+        token.contains("  password: s3cr3t\n  username: git\n"),
+        "{token}"
+    );
+    assert!(
+        token.contains("secretRef:\n    name: flux-system\n"),
+        "{token}"
+    );
+    assert!(
+        token.contains("path: \"clusters/a\"") && token.contains("branch: \"live\""),
+        "{token}"
+    );
+    let ssh = ["--set", "url=ssh://git@git.example.com/team/fleet"];
+    let key = "credentials.identity=key,credentials.known_hosts=hosts";
+    let key = render("flux-sync", &[&ssh[..], &["--set", key]].concat()).unwrap();
+    assert!(
+        key.contains("  identity: key\n  known_hosts: hosts\n"),
+        "{key}"
+    );
+    for (wrong, why) in [
+        (&[][..], "url is missing"),
+        (&ssh, "needs credentials.identity"),
+        (
+            &["--set", "url=https://g,credentials.identity=key"],
+            "needs an ssh:// repository",
+        ),
+        (
+            &["--set", "url=https://g,credentials.username=ada"],
+            "belong together",
+        ),
+    ] {
+        let said = render("flux-sync", wrong).unwrap_err();
+        assert!(said.contains(why), "{said}");
+    }
 }
 
 #[test]

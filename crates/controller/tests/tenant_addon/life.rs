@@ -3,7 +3,7 @@
 use butler_testkit::{Options, PATIENCE, wait_for, wait_until_gone};
 use k8s_openapi::api::{
     apps::v1::Deployment,
-    core::v1::{ConfigMap, Secret},
+    core::v1::{ConfigMap, Namespace, Secret},
 };
 use kube::{
     Api,
@@ -85,6 +85,43 @@ async fn an_addon_is_installed_upgraded_and_removed_as_helm_knows_it_and_secrets
     assert!(maps.get_opt("web").await.unwrap().is_none());
     let private = std::fs::read_dir(scene.folder.path().join("private")).unwrap();
     assert_eq!(private.count(), 0, "files with credentials are left");
+    let home = std::fs::read_dir(scene.folder.path().join("home")).unwrap();
+    let kept: Vec<_> = home.map(|entry| entry.unwrap().file_name()).collect();
+    assert!(
+        !kept.contains(&".kube".into()),
+        "{kept:?} stay for a tenant"
+    );
+}
+
+#[tokio::test]
+async fn a_namespace_that_was_made_for_an_addon_goes_with_it_unless_somebody_uses_it() {
+    let scene = scene().await;
+    let _controllers = scene.run();
+    let given = "{apiVersion: v1, kind: Namespace, metadata: {name: given}}";
+    scene.server.apply_yaml(given).await;
+    for name in ["web", "used", "given"] {
+        scene.add(name, &json!({})).await;
+        scene.until(name, "Ready", "Ready").await;
+    }
+    let own = "{apiVersion: v1, kind: Secret, metadata: {name: own, namespace: used}}";
+    scene.server.apply_yaml(own).await;
+    for name in ["web", "used", "given"] {
+        let addons = scene.addons();
+        addons.delete(name, &DeleteParams::default()).await.unwrap();
+        wait_until_gone(&addons, name).await;
+    }
+    let namespaces: Api<Namespace> = Api::all(scene.server.client());
+    let mut going = Vec::new();
+    for name in ["web", "used", "given"] {
+        // Nobody finishes the removal on this server.
+        let held = namespaces.get(name).await.unwrap();
+        going.push(held.metadata.deletion_timestamp.is_some());
+    }
+    assert_eq!(going, [true, false, false]);
+    scene.add("web", &json!({})).await;
+    let addon = scene.until("web", "Ready", "ReleaseBusy").await;
+    let said = addon.status.unwrap().message.unwrap();
+    assert!(said.contains("namespace web is being removed"), "{said}");
 }
 
 #[tokio::test]

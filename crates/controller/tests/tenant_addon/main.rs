@@ -11,6 +11,7 @@
 mod every_write;
 mod faults;
 mod fleet;
+mod fleet_faults;
 mod life;
 mod real_charts;
 mod repository;

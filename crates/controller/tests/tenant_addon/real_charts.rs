@@ -133,6 +133,8 @@ async fn the_real_cert_manager_chart_is_installed_as_far_as_its_image_allows_and
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/linkerd-certificates");
     let rendered = std::process::Command::new(helm())
         .args(["template", "certificates", "--namespace", "linkerd"])
+        // The namespace of cert-manager went with it.
+        .args(["--set", "trustNamespace=linkerd"])
         .arg(chart)
         .env("HOME", scene.folder.path())
         .output()

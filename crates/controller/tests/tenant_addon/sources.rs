@@ -8,8 +8,9 @@ use std::{
     time::Duration,
 };
 
-use butler_testkit::{Options, PATIENCE};
+use butler_testkit::{Options, PATIENCE, wait_until_gone};
 use butler_toolchain::Toolchain;
+use kube::api::DeleteParams;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::{net::TcpStream, time::timeout};
@@ -203,6 +204,20 @@ async fn a_cluster_that_is_only_looked_at_keeps_what_it_has_and_its_addons_say_w
         said.starts_with("another version or other values are installed"),
         "{said}"
     );
+    scene.add("old", &json!({})).await;
+    scene.until("old", "Installed", "Observed").await;
+    let addons = scene.addons();
+    addons
+        .delete("old", &DeleteParams::default())
+        .await
+        .unwrap();
+    wait_until_gone(&addons, "old").await;
+    assert_eq!(
+        scene.helm(&["list", "--all-namespaces", "--short"]),
+        "old\nweb\n",
+        "the tool in the cluster has it now"
+    );
+    scene.helm(&["uninstall", "old", "--namespace", "old"]);
     follow("Observe").await;
     scene.add("new", &json!({})).await;
     let addon = scene.until("new", "Installed", "Observed").await;

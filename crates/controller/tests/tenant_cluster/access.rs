@@ -1,8 +1,11 @@
 //! What members of a team may see in the namespace of their cluster, asked of a real API server.
 
 use butler_api::butler::Team;
-use butler_testkit::{PATIENCE, Server, User, wait_for, wait_for_condition};
-use k8s_openapi::api::{core::v1::Secret, rbac::v1::RoleBinding};
+use butler_testkit::{PATIENCE, Server, User, wait_for, wait_for_condition, wait_until_gone};
+use k8s_openapi::api::{
+    core::v1::Secret,
+    rbac::v1::{Role, RoleBinding},
+};
 use kube::{
     Api,
     api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams},
@@ -122,5 +125,72 @@ async fn operators_get_the_kubeconfig_viewers_see_machines_and_nobody_any_other_
     assert!(
         waited.is_ok(),
         "waited {PATIENCE:?} for the API server to follow the binding"
+    );
+}
+
+async fn only(bindings: &Api<RoleBinding>, names: &[&str]) {
+    let what = format!("to name only {names:?}");
+    wait_for(
+        bindings,
+        "butler-tenant-viewer",
+        &what,
+        PATIENCE,
+        |binding| {
+            let subjects = binding.subjects.iter().flatten();
+            subjects
+                .map(|it| it.name.as_str())
+                .eq(names.iter().copied())
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn access_follows_the_team_where_nothing_else_can_be_done_and_goes_with_it() {
+    let server = crate::stage().await;
+    let _controllers = stage::run(server.client_for(&stage::controller_user()));
+    let _driver = Driver::start(&server.client());
+    server.apply_yaml(TEAM).await;
+    let teams: Api<Team> = Api::all(server.client());
+    wait_for_condition(&teams, "rockets", "Ready", "True").await;
+    let documents = DEMO.replace("NAMESPACE", "rockets");
+    server
+        .apply_yaml(documents.split("---").last().unwrap())
+        .await;
+    let clusters = clusters(&server, "rockets");
+    let demo = wait_for_condition(&clusters, "demo", "Ready", "True").await;
+    let home = demo.status.unwrap().tenant_namespace.unwrap();
+    let bindings: Api<RoleBinding> = Api::namespaced(server.client(), &home);
+    only(&bindings, &["vera@example.com", "ada@example.com"]).await;
+
+    // Nothing can be planned without the provider.
+    let providers: Api<butler_api::butler::ProviderConfig> =
+        Api::namespaced(server.client(), "butler-system");
+    let none = DeleteParams::default();
+    providers.delete("local", &none).await.unwrap();
+    wait_for_condition(&clusters, "demo", "Ready", "False").await;
+    let change = json!({"spec": {"access": {"users": [{"name": "ada@example.com"}]}}});
+    let (parameters, change) = (PatchParams::default(), Patch::Merge(&change));
+    teams.patch("rockets", &parameters, &change).await.unwrap();
+    only(&bindings, &["ada@example.com"]).await;
+
+    // Somebody takes the team away although it has a cluster.
+    teams.delete("rockets", &none).await.unwrap();
+    let force = json!({"metadata": {"finalizers": null}});
+    let force = Patch::Merge(&force);
+    teams.patch("rockets", &parameters, &force).await.unwrap();
+    let roles: Api<Role> = Api::namespaced(server.client(), &home);
+    wait_until_gone(&bindings, "butler-tenant-viewer").await;
+    wait_until_gone(&bindings, "butler-tenant-kubeconfig").await;
+    wait_until_gone(&roles, "butler-tenant-kubeconfig").await;
+    server.apply_yaml(crate::PROVIDER).await;
+    wait_for_condition(&clusters, "demo", "Ready", "True").await;
+    assert!(
+        bindings
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .is_empty()
     );
 }

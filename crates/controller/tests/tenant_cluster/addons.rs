@@ -8,8 +8,7 @@ use butler_testkit::{PATIENCE, Server, wait_for, wait_until_gone};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{
     Api, ResourceExt as _,
-    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams},
-    core::{ApiResource, GroupVersionKind},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -20,8 +19,8 @@ use crate::{
     stage,
 };
 
-struct Scene {
-    server: Server,
+pub(crate) struct Scene {
+    pub(crate) server: Server,
     repository: Repository,
     folder: TempDir,
     namespace: &'static str,
@@ -29,7 +28,7 @@ struct Scene {
 }
 
 impl Scene {
-    async fn new(namespace: &'static str) -> Self {
+    pub(crate) async fn new(namespace: &'static str) -> Self {
         let server = crate::stage().await;
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "repository", "namespace": "butler-system"},
@@ -46,7 +45,7 @@ impl Scene {
     }
 
     /// The controllers under their real permissions, until dropped.
-    fn run(&self) -> Task {
+    pub(crate) fn run(&self) -> Task {
         let settings = Settings {
             helm: helm(),
             folder: self.folder.path().to_owned(),
@@ -57,7 +56,7 @@ impl Scene {
     }
 
     /// An entry of the catalogue that installs the small chart.
-    async fn define(&self, name: &str, category: &str, values: &Value) {
+    pub(crate) async fn define(&self, name: &str, category: &str, values: &Value) {
         let definition = json!({
             "apiVersion": "butler.butlerlabs.dev/v1alpha1", "kind": "AddonDefinition", "metadata": {"name": name},
             "spec": {
@@ -71,7 +70,7 @@ impl Scene {
     }
 
     /// A cluster, and its kubeconfig as soon as there is a place for it.
-    async fn make(&self, spec: &Value) {
+    pub(crate) async fn make(&self, spec: &Value) {
         let mut cluster = json!({
             "apiVersion": "butler.butlerlabs.dev/v1alpha1", "kind": "TenantCluster",
             "metadata": {"name": "demo", "namespace": self.namespace},
@@ -102,7 +101,7 @@ impl Scene {
         demo.await.status.unwrap().tenant_namespace.unwrap()
     }
 
-    fn clusters(&self) -> Api<TenantCluster> {
+    pub(crate) fn clusters(&self) -> Api<TenantCluster> {
         Api::namespaced(self.server.client(), self.namespace)
     }
 
@@ -110,12 +109,12 @@ impl Scene {
         Api::namespaced(self.server.client(), self.namespace)
     }
 
-    async fn change(&self, change: Value) {
+    pub(crate) async fn change(&self, change: Value) {
         crate::patch(&self.clusters(), change).await;
     }
 
     /// Waits until a condition of the cluster has a status for a reason, and gives the cluster.
-    async fn until(&self, kind: &str, status: &str, reason: &str) -> TenantCluster {
+    pub(crate) async fn until(&self, kind: &str, status: &str, reason: &str) -> TenantCluster {
         let what = format!("{kind} to be {status} for reason {reason}");
         wait_for(&self.clusters(), "demo", &what, PATIENCE, |demo| {
             let conditions = demo.status.iter().flat_map(|status| &status.conditions);
@@ -147,7 +146,7 @@ impl Scene {
     }
 }
 
-fn message(cluster: &TenantCluster, kind: &str) -> String {
+pub(crate) fn message(cluster: &TenantCluster, kind: &str) -> String {
     let status = cluster.status.as_ref().unwrap();
     let mut conditions = status.conditions.iter();
     let found = conditions.find(|held| held.type_ == kind);
@@ -338,75 +337,4 @@ async fn addons_of_a_tenant_that_is_dead_do_not_keep_its_cluster() {
     driver::die(&scene.server, &home, "demo").await;
     wait_until_gone(&scene.clusters(), "demo").await;
     wait_until_gone(&scene.addons(), "demo-local-path-provisioner").await;
-}
-
-/// The two kinds of `MetalLB` that are written.
-fn metallb_kinds() -> String {
-    let kind = |plural: &str, kind: &str| {
-        json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": format!("{plural}.metallb.io")},
-            "spec": {
-                "group": "metallb.io", "scope": "Namespaced",
-                "names": {"plural": plural, "singular": kind.to_lowercase(), "kind": kind},
-                "versions": [{"name": "v1beta1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
-                    "type": "object", "properties": {"spec": {"type": "object",
-                        "x-kubernetes-preserve-unknown-fields": true}}}}}],
-            },
-        })
-    };
-    let (pools, advertisements) = (
-        kind("ipaddresspools", "IPAddressPool"),
-        kind("l2advertisements", "L2Advertisement"),
-    );
-    format!("{pools}\n---\n{advertisements}")
-}
-
-#[tokio::test]
-async fn a_load_balancer_has_the_addresses_of_the_cluster_and_none_once_they_are_taken_back() {
-    let scene = Scene::new("team-t").await;
-    scene.server.apply_yaml(&metallb_kinds()).await;
-    scene.define("metallb", "loadbalancer", &json!({})).await;
-    let _controllers = scene.run();
-    let balancer = json!({"provider": "metallb", "addressPool": "10.40.1.0-10.40.1.50"});
-    scene
-        .make(&json!({"addons": {"loadBalancer": balancer}}))
-        .await;
-    scene.until("Ready", "True", "Ready").await;
-    let resource = |kind: &str| {
-        let gvk = GroupVersionKind::gvk("metallb.io", "v1beta1", kind);
-        let resource = ApiResource::from_gvk(&gvk);
-        let client = scene.server.client();
-        Api::<DynamicObject>::namespaced_with(client, "metallb-system", &resource)
-    };
-    let pools = resource("IPAddressPool");
-    let has = |range: &'static str| {
-        move |pool: &DynamicObject| pool.data["spec"]["addresses"] == json!([range])
-    };
-    let what = "the addresses";
-    wait_for(
-        &pools,
-        "butler",
-        what,
-        PATIENCE,
-        has("10.40.1.0-10.40.1.50"),
-    )
-    .await;
-    let advertisement = resource("L2Advertisement").get("butler").await.unwrap();
-    assert_eq!(
-        advertisement.data["spec"]["ipAddressPools"],
-        json!(["butler"])
-    );
-    let pool = |pool: Value| json!({"spec": {"addons": {"loadBalancer": {"addressPool": pool}}}});
-    scene.change(pool(json!("10.40.2.0/28"))).await;
-    wait_for(
-        &pools,
-        "butler",
-        "the new addresses",
-        PATIENCE,
-        has("10.40.2.0/28"),
-    )
-    .await;
-    scene.change(pool(Value::Null)).await;
-    wait_until_gone(&pools, "butler").await;
 }

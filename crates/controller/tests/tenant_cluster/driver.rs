@@ -173,10 +173,19 @@ impl Place<'_> {
                 self.delete("Machine", &machine.name_any()).await?;
             }
         }
+        // As Cluster API does: machines are counted first, and are ready a moment later.
+        let said = &pool.data["status"];
+        let is_counted = said["observedGeneration"] == json!(pool.metadata.generation);
+        let before = said["readyReplicas"].as_u64().unwrap_or(0);
+        let ready = if is_counted {
+            wanted
+        } else {
+            before.min(wanted)
+        };
         let status = json!({
             "observedGeneration": pool.metadata.generation,
             "replicas": wanted, "upToDateReplicas": wanted,
-            "readyReplicas": wanted, "availableReplicas": wanted,
+            "readyReplicas": ready, "availableReplicas": ready,
         });
         self.report(pool, &status).await
     }

@@ -1,13 +1,22 @@
 //! Machines that no bootstrap provider tells how to join: Butler tells them, with tokens that the tenant knows.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use butler_runtime::clock::SystemClock;
+use butler_api::butler::TenantCluster;
+use butler_runtime::{
+    clock::{Clock, SystemClock},
+    metrics::Metrics,
+    task,
+};
 use butler_testkit::{Options, PATIENCE, Server, wait_for};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, ResourceExt as _,
-    api::{ListParams, Patch, PatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 
@@ -19,7 +28,7 @@ use crate::{
 };
 
 /// A kind of the provider, as loose as can be.
-async fn install(server: &Server, kind: &str) {
+pub(crate) async fn install(server: &Server, kind: &str) {
     let singular = kind.to_lowercase();
     let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let crd = json!({
@@ -78,6 +87,24 @@ async fn told(server: &Server, home: &str) -> Secret {
     secrets.get(name.as_str().unwrap()).await.unwrap()
 }
 
+/// The machine's clock, put forward by the test.
+#[derive(Default)]
+struct Ahead(Mutex<SignedDuration>);
+
+impl Clock for Ahead {
+    fn now(&self) -> Timestamp {
+        let ahead = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        SystemClock.now().saturating_add(ahead).unwrap()
+    }
+}
+
+/// Somebody touches the cluster, so that it is looked at now.
+async fn look(clusters: &Api<TenantCluster>, at: &str) {
+    let touch = json!({"metadata": {"annotations": {"example.com/look": at}}});
+    let (parameters, change) = (PatchParams::default(), Patch::Merge(&touch));
+    clusters.patch("demo", &parameters, &change).await.unwrap();
+}
+
 #[tokio::test]
 async fn machines_are_told_a_token_that_the_tenant_knows_and_it_is_renewed_in_place() {
     let server = stage::server(Options::default().with_controller_manager()).await;
@@ -86,7 +113,13 @@ async fn machines_are_told_a_token_that_the_tenant_knows_and_it_is_renewed_in_pl
     for kind in ["NutanixCluster", "NutanixMachineTemplate"] {
         install(&server, kind).await;
     }
-    let _controllers = stage::run(server.client_for(&stage::controller_user()));
+    let clock = Arc::<Ahead>::default();
+    let (client, shared) = (
+        server.client_for(&stage::controller_user()),
+        Arc::<Ahead>::clone(&clock),
+    );
+    let work = stage::work_at(client, Metrics::default(), shared);
+    let _controllers = task::spawn("controllers", work);
     let _driver = Driver::start(&server.client());
     server
         .apply_yaml(&DEMO.replace("NAMESPACE", "team-j"))
@@ -95,7 +128,7 @@ async fn machines_are_told_a_token_that_the_tenant_knows_and_it_is_renewed_in_pl
     let os = json!({"spec": {"workers": {"machineTemplate": {"os": {"type": "talos"}}}}});
     let (parameters, change) = (PatchParams::default(), Patch::Merge(&os));
     clusters.patch("demo", &parameters, &change).await.unwrap();
-    let has_home = |demo: &butler_api::butler::TenantCluster| {
+    let has_home = |demo: &TenantCluster| {
         let status = demo.status.as_ref();
         status.is_some_and(|status| status.tenant_namespace.is_some())
     };
@@ -103,9 +136,7 @@ async fn machines_are_told_a_token_that_the_tenant_knows_and_it_is_renewed_in_pl
     let home = demo.status.unwrap().tenant_namespace.unwrap();
     play_steward(&server, &home).await;
     // Steward would have written these before it said that it serves: look now, not in half a minute.
-    let touch = json!({"metadata": {"annotations": {"example.com/look": "now"}}});
-    let (parameters, change) = (PatchParams::default(), Patch::Merge(&touch));
-    clusters.patch("demo", &parameters, &change).await.unwrap();
+    look(&clusters, "now").await;
 
     let secrets: Api<Secret> = Api::namespaced(server.client(), &home);
     let kept = wait_for(&secrets, "demo-join", "a token", PATIENCE, |_| true).await;
@@ -125,8 +156,19 @@ async fn machines_are_told_a_token_that_the_tenant_knows_and_it_is_renewed_in_pl
     assert!(text(&before, "value").contains(&text(&trust, "token")));
     assert!(!text(&before, "value").contains("PRIVATE"));
 
+    // Somebody deletes it in the tenant, and it is told again when it is next looked after.
+    let system: Api<Secret> = Api::namespaced(server.client(), "kube-system");
+    let known = format!("bootstrap-token-{id}");
+    let gone = system.delete(&known, &DeleteParams::default()).await;
+    gone.unwrap();
+    look(&clusters, "too early").await;
+    *clock.0.lock().unwrap() = SignedDuration::from_mins(16);
+    look(&clusters, "in time").await;
+    let again = wait_for(&system, &known, "the same token", PATIENCE, |_| true).await;
+    assert_eq!(text(&again, "token-secret"), secret);
+
     // Most of its life is over.
-    let soon = SystemClock::shared().now() + jiff::SignedDuration::from_hours(1);
+    let soon = SystemClock.now() + SignedDuration::from_hours(1);
     let change = json!({"stringData": {"expires": soon.to_string()}});
     let (parameters, change) = (PatchParams::default(), Patch::Merge(&change));
     secrets

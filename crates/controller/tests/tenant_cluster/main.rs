@@ -11,10 +11,14 @@
 mod access;
 mod addons;
 mod addons_faults;
+mod bad_input;
 mod driver;
 mod ending;
 mod faults;
 mod join;
+mod load_balancer;
+mod network;
+mod phases;
 mod quota;
 #[path = "../tenant_addon/repository.rs"]
 mod repository;

@@ -238,3 +238,58 @@ async fn a_cluster_cannot_pass_for_one_of_another_team() {
     assert_eq!(said.reason, "NamespaceMismatch");
     assert!(said.message.contains("namespace rich"), "{}", said.message);
 }
+
+/// Waits until a team says that it uses this.
+async fn uses(teams: &Api<Team>, name: &str, usage: &Value) -> Team {
+    let what = format!("to use {usage}");
+    wait_for(teams, name, &what, PATIENCE, |team| {
+        let status = team.status.as_ref();
+        let said = status.and_then(|status| status.resource_usage.as_ref());
+        let said = json!(said);
+        let mut wanted = usage.as_object().unwrap().iter();
+        wanted.all(|(key, value)| said[key] == *value)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_team_says_what_its_clusters_were_granted_and_when_that_is_near_or_above_its_limits() {
+    let server = crate::stage().await;
+    let _controllers = stage::run(server.client_for(&stage::controller_user()));
+    let _driver = Driver::start(&server.client());
+    let teams = team(
+        &server,
+        "users",
+        &json!({"maxClusters": 3, "maxTotalNodes": 4}),
+    )
+    .await;
+    uses(&teams, "users", &json!({"clusters": 0, "totalNodes": 0})).await;
+    let clusters = clusters(&server, "users");
+    make(&clusters, "one").await;
+    wait_for_condition(&clusters, "one", "Ready", "True").await;
+    let of_one = json!({"clusters": 1, "totalNodes": 2, "totalCPU": "8", "nodeUtilization": 50, "clusterUtilization": 33});
+    uses(&teams, "users", &of_one).await;
+    make(&clusters, "two").await;
+    wait_for_condition(&clusters, "two", "Ready", "True").await;
+    make(&clusters, "refused").await;
+    refused(&clusters, "refused").await;
+    let full = json!({"clusters": 2, "totalNodes": 4, "nodeUtilization": 100});
+    let full = uses(&teams, "users", &full).await.status.unwrap();
+    assert_eq!(json!(full.quota_status), "Warning");
+    assert!(full.quota_message.unwrap().contains("4 of 4 workers"));
+
+    // Fewer are allowed than there are.
+    let lower = Patch::Merge(json!({"spec": {"resourceLimits": {"maxTotalNodes": 3}}}));
+    let parameters = PatchParams::default();
+    teams.patch("users", &parameters, &lower).await.unwrap();
+    let above = wait_for_condition(&teams, "users", "QuotaExceeded", "True").await;
+    let said = above.status.unwrap().quota_message.unwrap();
+    assert!(said.contains("4 of 3 workers"), "{said}");
+    for name in ["one", "two", "refused"] {
+        let gone = clusters.delete(name, &DeleteParams::default()).await;
+        gone.unwrap();
+    }
+    let nothing = json!({"clusters": 0, "totalNodes": 0, "totalCPU": "0"});
+    uses(&teams, "users", &nothing).await;
+    wait_for_condition(&teams, "users", "QuotaExceeded", "False").await;
+}

@@ -64,7 +64,7 @@ pub async fn run(
     let keeper = task::spawn("fabric", keeper.run(stop.clone()));
     let mut services = services::all(&paths, &settings, &toolchain)
         .map_err(Error::on("prepare the registry and the resolver"))?;
-    services.extend(controllers::services(&paths));
+    services.extend(controllers::services(&paths, &settings));
     let services: Vec<_> = services
         .into_iter()
         .map(|it| {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use butler_api::steward::{TenantControlPlane, tenant_control_plane::security::KeyAlgorithm};
 use butler_pki::{
-    Algorithm, AltName, AltNames, Authority, Contents, Fresh, IssueError, Item, Jitter, Lifetimes,
-    Plan, SecretKind, Servers, Tenant, Wanted, carry_out, layout, plan, wanted,
+    Algorithm, AltName, AltNames, Authority, Contents, Fingerprint, Fresh, IssueError, Item,
+    Jitter, Lifetimes, Plan, SecretKind, Servers, Tenant, Wanted, carry_out, layout, plan, wanted,
 };
 use butler_runtime::{apply::Applier, error::ApiError, packed::Packed, watch::Feed};
 use futures::future::try_join_all;
@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{Api, ResourceExt};
 
+use super::judgements::{Judgement, Judgements};
 use crate::{
     data_store::Store,
     endpoint::Endpoint,
@@ -137,25 +138,35 @@ pub(super) enum Known {
 /// Issues what is due and writes the Secrets that differ.
 pub(super) async fn ensure(
     applier: &Applier,
+    judgements: &Judgements,
     wanted: &Wanted,
     mut held: Vec<Arc<Secret>>,
     known: Known,
     owner: &OwnerReference,
     now: Timestamp,
 ) -> Result<Certificates, CertificateError> {
-    let jitter = Jitter::of(&owner.uid);
     let mut contents = contents(wanted, &held);
-    let mut decided = plan(wanted, &contents, now, jitter);
-    if !decided.is_settled() && known == Known::Watched {
-        // Nothing is issued because a watch is behind.
-        held = read(applier, &wanted.tenant).await?;
-        contents = self::contents(wanted, &held);
-        decided = plan(wanted, &contents, now, jitter);
-    }
-    let blocked = blocked(&decided);
-    if !decided.is_settled() {
-        contents = carry_out(&decided, wanted, &contents, &mut Fresh, now)?;
-    }
+    let of = Fingerprint::of(wanted, &contents);
+    let (blocked, judgement) = if let Some(judgement) = judgements.get(&owner.uid, of, now) {
+        (Vec::new(), judgement)
+    } else {
+        let jitter = Jitter::of(&owner.uid);
+        let mut decided = plan(wanted, &contents, now, jitter);
+        if !decided.is_settled() && known == Known::Watched {
+            // Nothing is issued because a watch is behind.
+            held = read(applier, &wanted.tenant).await?;
+            contents = self::contents(wanted, &held);
+            decided = plan(wanted, &contents, now, jitter);
+        }
+        let blocked = blocked(&decided);
+        if !decided.is_settled() {
+            contents = carry_out(&decided, wanted, &contents, &mut Fresh, now)?;
+            decided = plan(wanted, &contents, now, jitter);
+        }
+        let judgement = Judgement::new(Fingerprint::of(wanted, &contents), &decided, now);
+        judgements.put(&owner.uid, judgement);
+        (blocked, judgement)
+    };
     for (kind, content) in &contents {
         let mut secret = content.to_secret(*kind, &wanted.tenant);
         secret.metadata.owner_references = Some(vec![owner.clone()]);
@@ -173,25 +184,16 @@ pub(super) async fn ensure(
             }
         }
     }
-    let settled = plan(wanted, &contents, now, jitter);
     Ok(Certificates {
         contents: Arc::new(contents),
         blocked,
-        next_renewal: settled.next_renewal(),
-        first_expiry: first_expiry(&settled),
+        next_renewal: judgement.next_renewal,
+        first_expiry: judgement.first_expiry,
     })
 }
 
 fn contents(wanted: &Wanted, held: &[Arc<Secret>]) -> Contents {
     layout::read(&wanted.tenant, held.iter().map(Arc::as_ref))
-}
-
-fn first_expiry(plan: &Plan) -> Option<Timestamp> {
-    let leaves = plan
-        .steps
-        .iter()
-        .filter(|(item, _)| !matches!(item, Item::Ca | Item::FrontProxyCa));
-    leaves.filter_map(|(_, step)| step.not_after).min()
 }
 
 fn blocked(plan: &Plan) -> Vec<String> {

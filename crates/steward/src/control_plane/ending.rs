@@ -34,7 +34,7 @@ impl Controller {
         if !finalizers::has(raw, names::FINALIZER) {
             return Ok(Wake::OnChange);
         }
-        self.tenants.forget(&raw.uid().unwrap_or_default());
+        self.forget(&raw.uid().unwrap_or_default());
         let Ok(spec) = validate(raw) else {
             // Nothing was ever made from a spec that cannot be read.
             return self.release(raw).await;
@@ -81,11 +81,17 @@ impl Controller {
 
     /// A control plane that was moved: its copy elsewhere has the keys and the data now, so nothing is removed here.
     pub(super) async fn let_go(&self, raw: &TenantControlPlane) -> Result<Wake, Error> {
-        self.tenants.forget(&raw.uid().unwrap_or_default());
+        self.forget(&raw.uid().unwrap_or_default());
         if raw.metadata.deletion_timestamp.is_some() && finalizers::has(raw, names::FINALIZER) {
             return self.release(raw).await;
         }
         Ok(Wake::OnChange)
+    }
+
+    /// What is remembered of it is of no use any more.
+    fn forget(&self, uid: &str) {
+        self.tenants.forget(uid);
+        self.judgements.forget(uid);
     }
 
     async fn release(&self, raw: &TenantControlPlane) -> Result<Wake, Error> {

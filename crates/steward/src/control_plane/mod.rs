@@ -8,6 +8,7 @@ mod certificates;
 mod encryption;
 mod ending;
 mod error;
+mod judgements;
 mod notes;
 mod overrides;
 mod progress;
@@ -38,6 +39,7 @@ use butler_runtime::{
 use certificates::{Certificates, Known};
 pub use error::Error;
 use jiff::Timestamp;
+use judgements::Judgements;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Client, Resource, ResourceExt};
 use progress::Progress;
@@ -98,6 +100,7 @@ pub struct Controller {
     figures: Arc<Figures>,
     settings: Settings,
     tenants: Tenants,
+    judgements: Judgements,
     events: Events,
 }
 
@@ -121,6 +124,7 @@ impl Controller {
             figures,
             settings,
             tenants: Tenants::default(),
+            judgements: Judgements::default(),
         }
     }
 
@@ -234,8 +238,16 @@ impl Controller {
             Known::Nothing
         };
         let now = self.clock.now();
-        let certificates =
-            certificates::ensure(&self.applier, &wanted, held, known, &owner, now).await?;
+        let certificates = certificates::ensure(
+            &self.applier,
+            &self.judgements,
+            &wanted,
+            held,
+            known,
+            &owner,
+            now,
+        )
+        .await?;
         let blocked = problem.iter().chain(&certificates.blocked);
         let blocked: Vec<&str> = blocked.map(String::as_str).collect();
         if blocked.is_empty() {

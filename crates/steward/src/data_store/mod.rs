@@ -12,7 +12,7 @@ pub(crate) mod users;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -29,6 +29,7 @@ use butler_runtime::{
     finalizers,
     own_writes::OwnWrites,
     status,
+    sync::lock,
     watch::{Change, Feed},
 };
 pub use directory::{Directory, Entry, Store};
@@ -52,6 +53,8 @@ use crate::{
 
 /// How many control planes one answer holds when all are asked for.
 const PAGE: u32 = 500;
+/// How often the number of users is told while nothing else changes: each report carries a hundred names.
+const PACE: Duration = Duration::from_secs(2);
 /// A store that cannot be used is looked at so many times more often.
 const IMPATIENCE: u32 = 6;
 
@@ -68,6 +71,8 @@ pub struct Controller {
     look: Duration,
     /// What stores answered last.
     answers: Arc<Mutex<HashMap<String, Answer>>>,
+    /// When stores were last reported on.
+    told: Arc<Mutex<HashMap<String, Instant>>>,
 }
 
 /// What a store said when it was last asked.
@@ -109,18 +114,20 @@ impl Controller {
             figures,
             look,
             answers: Arc::default(),
+            told: Arc::default(),
         }
     }
 
     /// Forgets stores that are deleted, for as long as it is polled: a controller is not told of what is gone.
     pub(crate) fn forget_gone(&self, stores: &Feed<DataStore>) -> impl Future<Output = ()> + use<> {
         let (directory, sessions) = (Arc::clone(&self.directory), Arc::clone(&self.sessions));
-        let answers = Arc::clone(&self.answers);
+        let (answers, told) = (Arc::clone(&self.answers), Arc::clone(&self.told));
         stores.subscribe().for_each(move |change| {
             if let Change::Gone(store) = change {
                 directory.forget(&store.name_any());
                 sessions.forget(&store.name_any());
                 lock(&answers).remove(&store.name_any());
+                lock(&told).remove(&store.name_any());
             }
             future::ready(())
         })
@@ -221,12 +228,13 @@ impl Controller {
         }
     }
 
+    /// Says how the store is, or how long that can wait.
     async fn report(
         &self,
         raw: &DataStore,
         verdict: &Verdict,
         users: &Users,
-    ) -> Result<(), ApiError> {
+    ) -> Result<Option<Duration>, ApiError> {
         let findings = Findings {
             verdict,
             users,
@@ -236,11 +244,19 @@ impl Controller {
         let held = raw.status.clone().unwrap_or_default();
         let now = self.clock.now();
         let next: DataStoreStatus = report::status(&held, &findings, raw.metadata.generation, now);
+        let name = raw.name_any();
+        if report::is_only_numbers(&held, &next)
+            && let Some(told) = lock(&self.told).get(&name)
+            && let Some(wait) = PACE.checked_sub(told.elapsed())
+        {
+            return Ok(Some(wait));
+        }
         status::report(&self.applier, raw, raw.status.as_ref(), &next).await?;
+        lock(&self.told).insert(name, Instant::now());
         if let Some(note) = report::news(&held.conditions, &next.conditions) {
             self.events.tell(raw, &note).await;
         }
-        Ok(())
+        Ok(None)
     }
 }
 
@@ -279,7 +295,9 @@ impl Reconciler for Controller {
                 return Ok(Wake::OnChange);
             }
         }
-        self.report(&raw, &verdict, &users).await?;
+        if let Some(wait) = self.report(&raw, &verdict, &users).await? {
+            return Ok(Wake::After(wait));
+        }
         Ok(Wake::After(if verdict.is_ready() {
             self.look
         } else {
@@ -294,9 +312,4 @@ pub(crate) fn tenancy(tenancy: Tenancy) -> setup::Tenancy {
         Tenancy::Shared => setup::Tenancy::Shared,
         Tenancy::Dedicated => setup::Tenancy::Dedicated,
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each entry is written whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

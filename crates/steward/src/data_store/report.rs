@@ -54,6 +54,17 @@ pub(super) fn status(
     }
 }
 
+/// Whether what changes is how many use the store and what they hold, and nothing else.
+pub(super) fn is_only_numbers(held: &DataStoreStatus, next: &DataStoreStatus) -> bool {
+    let numbers = DataStoreStatus {
+        users: next.users,
+        used_by: next.used_by.clone(),
+        usage: next.usage.clone(),
+        ..held.clone()
+    };
+    held != next && numbers == *next
+}
+
 fn ready(verdict: &health::Verdict) -> Verdict {
     if verdict.is_ready() {
         Verdict::yes("Ready", verdict.reason.as_str(), verdict.message.clone())
@@ -176,6 +187,18 @@ mod tests {
             let again = next(&measured, health::Reason::Ready, &users(1), usage, false);
             assert_eq!(again, measured);
         }
+    }
+
+    #[test]
+    fn more_users_can_wait_and_a_store_that_fails_cannot() {
+        let new = DataStoreStatus::default();
+        let one = next(&new, health::Reason::Ready, &users(1), None, false);
+        let two = next(&one, health::Reason::Ready, &users(2), None, false);
+        let bad = next(&two, health::Reason::Unreachable, &users(3), None, false);
+        assert!(!is_only_numbers(&new, &one));
+        assert!(is_only_numbers(&one, &two));
+        assert!(!is_only_numbers(&two, &two));
+        assert!(!is_only_numbers(&two, &bad));
     }
 
     #[test]

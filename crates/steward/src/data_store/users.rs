@@ -9,11 +9,11 @@ use std::{
 use butler_api::steward::{DataStore, TenantControlPlane, data_store::StorageUsage};
 use butler_runtime::{
     apply::full_name,
+    sync::gather,
     watch::{Change, Feed},
 };
 use futures::{Stream, StreamExt, stream};
 use kube::{ResourceExt, runtime::reflector::ObjectRef};
-use tokio::time::{Instant, sleep_until};
 
 use crate::store::{Chosen, Identity, Owner};
 
@@ -148,28 +148,6 @@ fn moved(places: &mut Places, change: &Change<TenantControlPlane>) -> Vec<String
     before.symmetric_difference(&after).cloned().collect()
 }
 
-/// What comes within a while after the first, each once and in order.
-fn gather<T: Ord + Send>(
-    items: impl Stream<Item = T> + Send,
-    pause: Duration,
-) -> impl Stream<Item = T> + Send {
-    stream::unfold(Box::pin(items), move |mut items| async move {
-        let mut gathered = BTreeSet::from([items.next().await?]);
-        let end = Instant::now() + pause;
-        loop {
-            tokio::select! {
-                item = items.next() => match item {
-                    Some(item) => _ = gathered.insert(item),
-                    None => break,
-                },
-                () = sleep_until(end) => break,
-            }
-        }
-        Some((stream::iter(gathered), items))
-    })
-    .flatten()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -237,20 +215,5 @@ mod tests {
         let tenant = &stores["one"][0];
         assert_eq!((tenant.uid(), tenant.identity.schema()), ("x", "s"));
         assert!(!tenant.asleep && !tenant.leaving);
-    }
-
-    #[tokio::test]
-    async fn what_comes_together_is_told_once_and_what_comes_later_again() {
-        let (later, items) = futures::channel::mpsc::unbounded();
-        for item in ["b", "a", "b"] {
-            later.unbounded_send(item).unwrap();
-        }
-        let mut gathered = Box::pin(gather(items, Duration::from_millis(1)));
-        assert_eq!(gathered.next().await, Some("a"));
-        assert_eq!(gathered.next().await, Some("b"));
-        later.unbounded_send("b").unwrap();
-        assert_eq!(gathered.next().await, Some("b"));
-        drop(later);
-        assert_eq!(gathered.next().await, None);
     }
 }

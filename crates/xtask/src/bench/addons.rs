@@ -9,7 +9,6 @@ mod repository;
 
 use std::{
     fs,
-    path::Path,
     time::{Duration, Instant},
 };
 
@@ -28,7 +27,7 @@ use serde_json::{Value, json};
 use super::{
     Figure,
     crowd::{Awaited, Planned, create, marks, settle},
-    process::Process,
+    process::{Process, text},
 };
 
 const TENANTS: usize = 100;
@@ -62,7 +61,7 @@ async fn crowd(quiet: Duration) -> Result<Vec<Figure>> {
         text(&folder)?,
     ];
     let program = std::env::current_exe().context("where this program is")?;
-    let ours = Process::start_program(&program, &server.kubeconfig(), &arguments)?;
+    let mut ours = Process::start_program(&program, &server.kubeconfig(), &arguments)?;
     ours.await_answer(PATIENCE).await?;
 
     let releases = TENANTS * EACH;
@@ -114,10 +113,6 @@ async fn crowd(quiet: Duration) -> Result<Vec<Figure>> {
             "s",
         ),
     ])
-}
-
-fn text(path: &Path) -> Result<&str> {
-    path.to_str().context("a path that is no text")
 }
 
 fn team(tenant: usize) -> String {

@@ -107,9 +107,11 @@ impl Process {
     }
 
     /// Waits until it serves its metrics.
-    pub(super) async fn await_answer(&self, patience: Duration) -> Result<()> {
+    pub(super) async fn await_answer(&mut self, patience: Duration) -> Result<()> {
         let started = Instant::now();
         while self.metrics().is_err() {
+            let ended = self.child.try_wait()?;
+            ensure!(ended.is_none(), "it ended instead of serving metrics");
             ensure!(
                 started.elapsed() < patience,
                 "waited {patience:?} for metrics"
@@ -152,6 +154,11 @@ impl Process {
         stream.read_to_string(&mut text)?;
         Ok(text)
     }
+}
+
+/// A path as an argument.
+pub(super) fn text(path: &Path) -> Result<&str> {
+    path.to_str().context("a path that is no text")
 }
 
 impl Drop for Process {

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use butler_api::{butler::TenantCluster, names};
 use butler_testkit::{Options, Server};
+use butler_toolchain::Toolchain;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, ResourceExt,
@@ -27,7 +28,7 @@ use serde_json::json;
 use super::{
     Figure,
     crowd::{Awaited, Planned, create, marks, settle},
-    process::Process,
+    process::{Process, text},
 };
 
 const CLUSTERS: usize = 10_000;
@@ -37,7 +38,6 @@ const STRIDE: usize = 1_000;
 const FLOOR: usize = 250;
 const QUIET: Duration = Duration::from_mins(10);
 const PATIENCE: Duration = Duration::from_mins(15);
-const CONTROLLER: [&str; 1] = ["controller"];
 
 const PROVIDER: &str = "
 apiVersion: v1
@@ -91,7 +91,16 @@ async fn crowd() -> Result<Vec<Figure>> {
     let server = Server::start(Options::default()).await?;
     server.try_apply_yaml(PROVIDER).await?;
     let client = server.client();
-    let mut butler = Process::start(&server.kubeconfig(), &CONTROLLER)?;
+    let helm = Toolchain::locate()?.binary("helm", None)?;
+    let folder = server.folder().join("helm");
+    let controller = [
+        "controller",
+        "--helm",
+        text(&helm)?,
+        "--helm-folder",
+        text(&folder)?,
+    ];
+    let mut butler = Process::start(&server.kubeconfig(), &controller)?;
     butler.await_answer(PATIENCE).await?;
     let bare = butler.memory()? as f64;
     let driver = driver::start(&client);
@@ -108,7 +117,7 @@ async fn crowd() -> Result<Vec<Figure>> {
         ready == CLUSTERS,
         "only {ready} of {CLUSTERS} clusters are Ready"
     );
-    let held = (butler.memory()? as f64 - bare) / CLUSTERS as f64;
+    let kept = (butler.memory()? as f64 - bare) / CLUSTERS as f64;
     let work = butler.cpu_seconds()? / CLUSTERS as f64 * 1_000.0;
     let all = server.writes(mark).await;
     let all = all.only(|write| write.resource() != "leases").count();
@@ -125,7 +134,7 @@ async fn crowd() -> Result<Vec<Figure>> {
 
     butler.stop()?;
     let (mark, restarted) = (server.mark().await, Instant::now());
-    let mut butler = Process::start(&server.kubeconfig(), &CONTROLLER)?;
+    let mut butler = Process::start(&server.kubeconfig(), &controller)?;
     butler
         .await_passes("tenantcluster", CLUSTERS, PATIENCE)
         .await?;
@@ -156,7 +165,7 @@ async fn crowd() -> Result<Vec<Figure>> {
         figure("settled after the last child", settled, unbounded, "s"),
         figure("writes for each", writes, unbounded, ""),
         figure("CPU for each", work, unbounded, "ms"),
-        figure("memory for each when settled", held, 150.0, "KiB"),
+        figure("memory for each when settled", kept, 150.0, "KiB"),
         figure(
             "writes in ten idle minutes besides the lease",
             idle.count() as f64,

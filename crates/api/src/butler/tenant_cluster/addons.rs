@@ -323,7 +323,8 @@ pub struct GitopsRepository {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub path: Option<String>,
-    /// Secret with the credentials, in the namespace of the TenantCluster.
+    /// Secret with the credentials, in the namespace of the TenantCluster: `username` and `password`, or `identity` and
+    /// `known_hosts` for an address by SSH. It must carry the label `butler.butlerlabs.dev/for-addons: "true"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalRef>,
 }

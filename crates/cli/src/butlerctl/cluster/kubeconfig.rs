@@ -14,7 +14,7 @@ use kube::Api;
 
 use super::{
     super::{
-        connection::{Access, within_if_any},
+        connection::{Access, Connection, within_if_any},
         failure::{Code, Failure},
         output,
     },
@@ -40,8 +40,36 @@ pub(crate) struct Kubeconfig {
 
 pub(crate) async fn run(args: &Kubeconfig, access: &Access) -> Result<(), Failure> {
     let connection = access.connect().await?;
-    let cluster = connection.cluster(&args.name).await?;
-    let title = connection.title(&args.name);
+    let held = fetch(&connection, &args.name).await?;
+    let is_named = args.output != Path::new("-");
+    if args.merge {
+        let file = if is_named {
+            args.output.clone()
+        } else {
+            merge::usual_file()?
+        };
+        let context = format!("{}/{}", connection.namespace, args.name);
+        merge::into_file(&file, &held, &context)?;
+        let file = file.display();
+        return output::line(&format!(
+            "context {context} is in {file}: kubectl --context {context} get nodes"
+        ));
+    }
+    if !is_named {
+        return output::bytes(&held);
+    }
+    store(&args.output, &held).map_err(|error| {
+        Failure::new(
+            Code::Failed,
+            format!("could not write {}: {error}", args.output.display()),
+        )
+    })
+}
+
+/// The administrator's kubeconfig of a cluster.
+pub(crate) async fn fetch(connection: &Connection, cluster: &str) -> Result<Vec<u8>, Failure> {
+    let title = connection.title(cluster);
+    let cluster = connection.cluster(cluster).await?;
     let (namespace, name) = place(&cluster, &title)?;
     let api: Api<Secret> = Api::namespaced(connection.client.clone(), &namespace);
     let what = format!("get Secret {namespace}/{name}, the kubeconfig of {title}");
@@ -63,29 +91,7 @@ pub(crate) async fn run(args: &Kubeconfig, access: &Access) -> Result<(), Failur
             ),
         )
     })?;
-    let is_named = args.output != Path::new("-");
-    if args.merge {
-        let file = if is_named {
-            args.output.clone()
-        } else {
-            merge::usual_file()?
-        };
-        let context = format!("{}/{}", connection.namespace, args.name);
-        merge::into_file(&file, &held.0, &context)?;
-        let file = file.display();
-        return output::line(&format!(
-            "context {context} is in {file}: kubectl --context {context} get nodes"
-        ));
-    }
-    if !is_named {
-        return output::bytes(&held.0);
-    }
-    store(&args.output, &held.0).map_err(|error| {
-        Failure::new(
-            Code::Failed,
-            format!("could not write {}: {error}", args.output.display()),
-        )
-    })
+    Ok(held.0.clone())
 }
 
 /// Namespace and name of the Secret.

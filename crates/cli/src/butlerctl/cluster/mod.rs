@@ -3,7 +3,8 @@
 mod change;
 mod create;
 mod destroy;
-mod kubeconfig;
+mod export;
+pub(crate) mod kubeconfig;
 mod merge;
 mod plan;
 mod retry;
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Retry(retry::Retry),
     /// Write the administrator's kubeconfig of a cluster
     Kubeconfig(kubeconfig::Kubeconfig),
+    /// Write the addons of a cluster down as files for Flux
+    Export(export::Export),
     /// Remove a cluster and everything in it
     Destroy(destroy::Destroy),
 }
@@ -54,6 +57,7 @@ pub(crate) async fn run(command: Command, access: &Access) -> Result<(), Failure
         Command::Plan(args) => Box::pin(plan::run(&args, access)).await,
         Command::Retry(args) => retry::run(&args, access).await,
         Command::Kubeconfig(args) => kubeconfig::run(&args, access).await,
+        Command::Export(args) => export::run(&args, access).await,
         Command::Destroy(args) => destroy::run(&args, access).await,
     }
 }

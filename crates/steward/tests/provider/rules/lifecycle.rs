@@ -179,6 +179,10 @@ async fn control_plane_pausing_stops_everything_below_it_too_and_is_said() {
                 && worked_on_for(tenant).as_ref() == Some(&uid)
         })
         .await;
+        stage::until(&home, "blue", "the end of the pause", |plane| {
+            verdict(plane, "Paused").0 == "False"
+        })
+        .await;
     }
     // A paused one is not even deleted.
     stage::pause(&home, "sky", true).await;

@@ -8,10 +8,14 @@
     reason = "a test fails where it stands"
 )]
 
+mod every_write;
 #[allow(dead_code, reason = "each test uses its part")]
-#[path = "tenant_addon/repository.rs"]
+#[path = "../tenant_addon/repository.rs"]
 mod repository;
+#[path = "../stage/mod.rs"]
 mod stage;
+
+use std::path::Path;
 
 use butler_api::butler::{ManagementAddon, management_addon::ManagementAddonPhase};
 use butler_controller::{Surroundings, addon_engine::Settings, management_addon::Management};
@@ -39,6 +43,55 @@ struct Scene {
     folder: TempDir,
 }
 
+/// A Secret with the password of the repository.
+async fn give_password(server: &Server) {
+    let password = json!({"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "repository", "namespace": "butler-system"},
+        "stringData": {"username": "ada", "password": "sesame-open"}});
+    server.apply_yaml(&password.to_string()).await;
+}
+
+/// An entry of the catalogue with the small chart.
+fn definition(repository: &Repository, name: &str, more: &Value) -> Value {
+    let mut entry = json!({
+        "apiVersion": "butler.butlerlabs.dev/v1alpha1", "kind": "AddonDefinition",
+        "metadata": {"name": name},
+        "spec": {
+            "displayName": "Small", "description": "A small chart.", "category": "other",
+            "chart": {"repository": repository.url(), "name": "small", "defaultVersion": "1.0.0",
+                "credentialsRef": {"name": "repository"}},
+            "defaults": {"values": {"greeting": "from the catalogue"}},
+        },
+    });
+    butler_addons::values::lay_over(&mut entry, more);
+    entry
+}
+
+async fn add(server: &Server, name: &str, spec: &Value) {
+    let addon = json!({
+        "apiVersion": "butler.butlerlabs.dev/v1alpha1", "kind": "ManagementAddon",
+        "metadata": {"name": name}, "spec": spec,
+    });
+    server.apply_yaml(&addon.to_string()).await;
+}
+
+/// What the controllers need to install addons on this server.
+fn surroundings(server: &Server, folder: &Path) -> Surroundings {
+    let settings = Settings {
+        helm: helm(),
+        folder: folder.to_owned(),
+        mirrors: Vec::new(),
+    };
+    let mut surroundings = Surroundings::new(
+        SystemClock::shared(),
+        Metrics::default(),
+        Readiness::default(),
+    )
+    .with_addons(settings);
+    surroundings.management = Some(Management::from(&server.config()));
+    surroundings
+}
+
 impl Scene {
     async fn new() -> Self {
         let scene = Self {
@@ -46,52 +99,24 @@ impl Scene {
             repository: Repository::start().await,
             folder: tempfile::tempdir().unwrap(),
         };
-        let password = json!({"apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": "repository", "namespace": "butler-system"},
-            "stringData": {"username": "ada", "password": "sesame-open"}});
-        scene.server.apply_yaml(&password.to_string()).await;
+        give_password(&scene.server).await;
         scene.define("small", &json!({})).await;
         scene
     }
 
     async fn define(&self, name: &str, more: &Value) {
-        let mut entry = json!({
-            "apiVersion": "butler.butlerlabs.dev/v1alpha1", "kind": "AddonDefinition",
-            "metadata": {"name": name},
-            "spec": {
-                "displayName": "Small", "description": "A small chart.", "category": "other",
-                "chart": {"repository": self.repository.url(), "name": "small", "defaultVersion": "1.0.0",
-                    "credentialsRef": {"name": "repository"}},
-                "defaults": {"values": {"greeting": "from the catalogue"}},
-            },
-        });
-        butler_addons::values::lay_over(&mut entry, more);
+        let entry = definition(&self.repository, name, more);
         self.server.apply_yaml(&entry.to_string()).await;
     }
 
     async fn add(&self, name: &str, spec: &Value) {
-        let addon = json!({
-            "apiVersion": "butler.butlerlabs.dev/v1alpha1", "kind": "ManagementAddon",
-            "metadata": {"name": name}, "spec": spec,
-        });
-        self.server.apply_yaml(&addon.to_string()).await;
+        add(&self.server, name, spec).await;
     }
 
     /// The controllers under their real permissions, until dropped.
     fn run(&self) -> Task {
         let client = self.server.client_for(&stage::controller_user());
-        let settings = Settings {
-            helm: helm(),
-            folder: self.folder.path().to_owned(),
-            mirrors: Vec::new(),
-        };
-        let mut surroundings = Surroundings::new(
-            SystemClock::shared(),
-            Metrics::default(),
-            Readiness::default(),
-        )
-        .with_addons(settings);
-        surroundings.management = Some(Management::from(&self.server.config()));
+        let surroundings = surroundings(&self.server, self.folder.path());
         task::spawn("addons", async move {
             butler_controller::run_addons(client, surroundings, CancellationToken::new()).await;
         })

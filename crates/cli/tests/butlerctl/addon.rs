@@ -1,0 +1,175 @@
+//! What an addon would change, by the real Helm on a real API server.
+
+use std::process::Command as Program;
+
+use serde_json::{Value, json};
+
+use crate::{
+    program::{Desk, Ran, bare, run},
+    repository::{Repository, helm},
+};
+
+/// A cluster whose API server is the test's own, and a chart for it.
+struct Scene {
+    desk: Desk,
+    repository: Repository,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let desk = Desk::with(json!({})).await;
+        let space = &desk.namespace;
+        let kubeconfig = std::fs::read_to_string(space.server().kubeconfig()).unwrap();
+        let label = json!({"butler.butlerlabs.dev/for-addons": "true"});
+        for (name, data) in [
+            ("tenant", json!({"value": kubeconfig})),
+            (
+                "repository",
+                json!({"username": "ada", "password": "sesame-open"}),
+            ),
+            ("web", json!({"password": "hunter2-and-more"})),
+        ] {
+            let secret = json!({"apiVersion": "v1", "kind": "Secret", "stringData": data,
+                "metadata": {"name": name, "labels": label}});
+            space.apply_yaml(&secret.to_string()).await;
+        }
+        let status =
+            json!({"tenantNamespace": space.name(), "kubeconfigSecretRef": {"name": "tenant"}});
+        desk.report(status).await;
+        let repository = Repository::start().await;
+        let scene = Self { desk, repository };
+        let addon = scene.addon();
+        scene.desk.namespace.apply_yaml(&addon.to_string()).await;
+        scene
+    }
+
+    /// Its release and namespace are the test's own: the API server is shared.
+    fn release(&self) -> String {
+        format!("web-{}", self.desk.namespace.name())
+    }
+
+    fn addon(&self) -> Value {
+        let release = self.release();
+        json!({
+            "apiVersion": "butler.butlerlabs.dev/v1alpha1", "kind": "TenantAddon",
+            "metadata": {"name": "web"},
+            "spec": {"clusterRef": {"name": "my-cluster"}, "version": "1.0.0",
+                "values": {"greeting": "hello"},
+                "valuesFrom": [{"secret": "web", "key": "password", "targetPath": "password"}],
+                "helm": {"repository": self.repository.url(), "chart": "small", "releaseName": release,
+                    "credentialsRef": {"name": "repository"}}},
+        })
+    }
+
+    async fn plan(&self, arguments: &[&str]) -> Ran {
+        let mut command = bare();
+        command
+            .env("KUBECONFIG", self.desk.namespace.server().kubeconfig())
+            .args(["-n", self.desk.namespace.name(), "addon", "plan"])
+            .args(arguments)
+            .arg("--helm")
+            .arg(helm());
+        run(command).await
+    }
+
+    /// Installs what the controller would.
+    fn install(&self) {
+        let release = self.release();
+        let ran = Program::new(helm())
+            .args(["install", &release])
+            .arg(self.repository.archive())
+            .args(["--namespace", &release, "--create-namespace"])
+            .args(["--set", "greeting=hello,password=hunter2-and-more"])
+            .arg("--kubeconfig")
+            .arg(self.desk.namespace.server().kubeconfig())
+            .env("HOME", "/nonexistent")
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_plan_shows_what_comes_changes_and_goes_and_nothing_of_it_happens() {
+    let scene = Scene::new().await;
+    let release = scene.release();
+    let text = scene.plan(&["web", "--diff"]).await.good();
+    assert!(
+        text.starts_with(&format!(
+            "Release {release}/{release}: small none -> 1.0.0\n"
+        )),
+        "{text}"
+    );
+    assert!(
+        text.contains("\ncreate   ConfigMap   ") && text.contains("\ncreate   Secret      "),
+        "{text}"
+    );
+    assert!(text.contains("+  greeting: hello\n"), "{text}");
+    assert!(!text.contains("hunter2"), "{text}");
+    let left = Program::new(helm())
+        .args(["list", "--short", "--namespace", &release, "--kubeconfig"])
+        .arg(scene.desk.namespace.server().kubeconfig())
+        .env("HOME", "/nonexistent")
+        .output()
+        .unwrap();
+    assert!(left.status.success() && left.stdout.is_empty(), "{left:?}");
+
+    scene.install();
+    let same = scene.plan(&["web", "--exit-code"]).await.good();
+    assert!(same.ends_with("1.0.0 -> 1.0.0\nNothing to do.\n"), "{same}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let values = folder.path().join("values.yaml");
+    std::fs::write(&values, "greeting: good day\nworkload: nginx\n").unwrap();
+    let more = [
+        "web",
+        "--version",
+        "2.0.0",
+        "--values",
+        values.to_str().unwrap(),
+    ];
+    let text = scene.plan(&[&more[..], &["--diff"]].concat()).await.good();
+    assert!(text.contains("\nchange   ConfigMap    "), "{text}");
+    assert!(text.contains("\ncreate   Deployment   "), "{text}");
+    assert!(
+        text.contains("-  greeting: hello\n") && text.contains("+  greeting: good day\n"),
+        "{text}"
+    );
+    let said = scene
+        .plan(&[&more[..], &["--exit-code", "-o", "json"]].concat())
+        .await;
+    let found: Value = serde_json::from_str(&said.out).unwrap();
+    said.bad(7);
+    let kinds: Vec<&Value> = found["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["kind"])
+        .collect();
+    assert_eq!(kinds, ["ConfigMap", "Deployment"], "{found:#}");
+    assert_eq!(found["installed"], "1.0.0");
+}
+
+#[tokio::test]
+async fn what_an_addon_cannot_have_is_said_with_the_cause_and_without_its_secrets() {
+    let scene = Scene::new().await;
+    let said = scene.plan(&["nothing"]).await.bad(3);
+    assert!(said.contains("there is no TenantAddon"), "{said}");
+    let said = scene.plan(&["web", "--version", "9.9.9"]).await.bad(1);
+    assert!(said.contains("could not fetch chart small 9.9.9"), "{said}");
+    assert!(
+        !said.contains("sesame") && !said.contains("hunter2"),
+        "{said}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("addon.yaml");
+    let mut addon = scene.addon();
+    addon["spec"]["addon"] = json!("nope");
+    addon["spec"].as_object_mut().unwrap().remove("helm");
+    std::fs::write(&file, addon.to_string()).unwrap();
+    let said = scene.plan(&["-f", file.to_str().unwrap()]).await.bad(6);
+    assert!(
+        said.contains("the catalogue has no AddonDefinition \"nope\""),
+        "{said}"
+    );
+}
