@@ -126,7 +126,7 @@ impl Cgroups {
     ) -> Result<(), Error> {
         self.remove(id)?;
         for folder in self.folders(id) {
-            fs::create_dir_all(&folder).map_err(Error::file("make", &folder))?;
+            make_folder(&folder)?;
         }
         match self {
             Self::V1(trees) => {
@@ -301,6 +301,17 @@ fn copy_cpuset(mount: &Path, id: &MachineId) -> Result<(), Error> {
     Ok(())
 }
 
+/// Makes a cgroup and the common one above it, which whoever removes the last other machine may take away in between.
+fn make_folder(folder: &Path) -> Result<(), Error> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match fs::create_dir_all(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && Instant::now() < deadline => {}
+            result => return result.map_err(Error::file("make", folder)),
+        }
+    }
+}
+
 /// Removes a cgroup with those below it; processes that are just ending hold it for a moment.
 fn remove_tree(folder: &Path) -> Result<(), Error> {
     let deadline = Instant::now() + PATIENCE;
@@ -363,6 +374,24 @@ mod tests {
             tree("/sys/fs/cgroup/systemd", "none,name=systemd"),
         ];
         assert_eq!(Cgroups::of(HYBRID), Some(Cgroups::V1(expected)));
+    }
+
+    #[test]
+    fn a_machine_gets_its_cgroup_while_the_last_other_one_takes_the_common_one_away() {
+        let mount = tempfile::tempdir().unwrap();
+        let parent = mount.path().join(PARENT);
+        std::thread::scope(|scope| {
+            for machine in ["one", "two"] {
+                let folder = parent.join(machine);
+                scope.spawn(move || {
+                    for _ in 0..20_000 {
+                        make_folder(&folder).unwrap();
+                        remove_tree(&folder).unwrap();
+                        let _ = fs::remove_dir(folder.parent().unwrap());
+                    }
+                });
+            }
+        });
     }
 
     #[test]
