@@ -53,6 +53,7 @@ mod tests {
             addresses: BTreeSet::from([address.to_owned()]),
             ending,
             message: None,
+            obstacle: None,
         }
     }
 

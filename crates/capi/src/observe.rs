@@ -171,4 +171,6 @@ pub struct MachineState {
     pub ending: bool,
     /// What it waits for.
     pub message: Option<String>,
+    /// What its provider says while it cannot give the machine.
+    pub obstacle: Option<String>,
 }

@@ -186,9 +186,24 @@ fn workers(facts: &Facts<'_>) -> Finding {
             Finding::new(KIND, true, "WorkersReady", message)
         }
         Doze::Awake | Doze::Waking | Doze::FallingAsleep => {
+            let message = format!("{message}{}", obstacle(facts.observed));
             Finding::new(KIND, false, "WorkersProvisioning", message)
         }
     }
+}
+
+/// What stands in the way of the first machine that cannot be had, such as an image that is missing. One is enough: the
+/// others mostly lack the same.
+fn obstacle(observed: &Observed) -> String {
+    let stuck = observed
+        .machines
+        .iter()
+        .filter(|it| it.node.is_none() && !it.ending);
+    let said = stuck.filter_map(|it| Some((it.name.as_str(), it.obstacle.as_deref()?)));
+    said.min().map_or_else(String::new, |(name, said)| {
+        let line = said.lines().next().unwrap_or_default();
+        format!("; machine {name}: {line}")
+    })
 }
 
 fn addons(facts: &Facts<'_>) -> Finding {

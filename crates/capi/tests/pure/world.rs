@@ -167,6 +167,7 @@ pub(crate) fn machine(pool: &str, index: u32, target: &Target) -> MachineState {
         addresses: [format!("10.40.1.{index}")].into(),
         ending: false,
         message: None,
+        obstacle: None,
     }
 }
 

@@ -141,7 +141,10 @@ fn progress(object: &Value) -> Option<Timestamp> {
 pub(super) fn machine(object: &Value) -> MachineState {
     let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
     let addresses = status["addresses"].as_array().into_iter().flatten();
-    let waits = condition(object, "Ready");
+    let unmet = |kind: &str| {
+        let held = condition(object, kind).filter(|(holds, _)| !holds);
+        held.map(|(_, said)| said)
+    };
     MachineState {
         name: text(&metadata["name"]).unwrap_or_default(),
         pool: text(&metadata["labels"][names::POOL]).unwrap_or_default(),
@@ -152,7 +155,8 @@ pub(super) fn machine(object: &Value) -> MachineState {
             .filter_map(|address| text(&address["address"]))
             .collect::<BTreeSet<_>>(),
         ending: is_ending(object),
-        message: waits.filter(|(holds, _)| !holds).map(|(_, said)| said),
+        message: unmet("Ready"),
+        obstacle: unmet("InfrastructureReady"),
     }
 }
 

@@ -225,6 +225,7 @@ fn grow(observed: &mut Observed, object: &Value) {
         addresses: std::collections::BTreeSet::new(),
         ending: false,
         message: None,
+        obstacle: None,
     };
     if pool.wanted > 0 && observed.machines.iter().all(|it| it.pool != name) {
         observed.machines.push(joined);

@@ -9,6 +9,7 @@ use butler_api::{
 };
 use butler_capi::{
     Observed, Plan, TenantSpec,
+    addresses::Claim,
     plan::{Finding, Truth},
 };
 use butler_runtime::conditions::{self, Verdict};
@@ -60,8 +61,18 @@ pub(super) fn status(
         worker_nodes_ready: count(plan.numbers.ready),
         worker_nodes_desired: count(plan.numbers.desired),
         observed_state: Some(state),
+        lb_allocation_ref: observed.addresses.as_ref().map_or_else(
+            || held.lb_allocation_ref.clone(),
+            |seen| first_claim(&seen.claims),
+        ),
         ..held
     }
+}
+
+/// The claim that a cluster started with. Claims are in one namespace, and a reference has the name alone.
+fn first_claim(claims: &[Claim]) -> Option<LocalRef> {
+    let (_, name) = claims.first()?.name.split_once('/')?;
+    Some(LocalRef { name: name.into() })
 }
 
 /// Nothing can be done: the spec or what it names is not right. A cluster that works is left as it is.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     DEMO, clusters,
-    driver::Driver,
+    driver::{Driver, WITHOUT_IMAGE},
     join::install,
     sources::{NUTANIX, set_password},
     stage,
@@ -84,6 +84,49 @@ async fn credentials_that_are_missing_are_named_and_their_arrival_heals() {
     let namespaces: Api<Namespace> = Api::all(server.client());
     let ours = ListParams::default().labels("butler.butlerlabs.dev/source-name=demo");
     assert!(namespaces.list(&ours).await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn an_image_that_is_missing_is_named_and_a_release_that_has_one_heals() {
+    let server = crate::stage().await;
+    let _controllers = stage::run(server.client_for(&stage::controller_user()));
+    let _driver = Driver::start(&server.client());
+    let documents = DEMO.replace("NAMESPACE", "team-i");
+    let documents = documents.replace("v1.34.4", WITHOUT_IMAGE);
+    server.apply_yaml(&documents).await;
+    let clusters = clusters(&server, "team-i");
+    let said = says(&clusters, "there is no image of v1.34.99").await;
+    assert!(said.contains("machine demo-workers-0"), "{said}");
+
+    crate::patch(&clusters, json!({"spec": {"kubernetesVersion": "v1.35.4"}})).await;
+    wait_for_condition(&clusters, "demo", "Ready", "True").await;
+}
+
+#[tokio::test]
+async fn clusters_of_one_name_in_two_teams_have_nothing_in_common() {
+    let server = crate::stage().await;
+    let _controllers = stage::run(server.client_for(&stage::controller_user()));
+    let _driver = Driver::start(&server.client());
+    for team in ["team-p", "team-q"] {
+        server.apply_yaml(&DEMO.replace("NAMESPACE", team)).await;
+    }
+    let [one, other] = ["team-p", "team-q"].map(|team| clusters(&server, team));
+    let mut homes = Vec::new();
+    for demo in [&one, &other] {
+        let demo = wait_for_condition(demo, "demo", "Ready", "True").await;
+        homes.push(demo.status.unwrap().tenant_namespace.unwrap());
+    }
+    assert_ne!(homes[0], homes[1]);
+
+    let namespaces: Api<Namespace> = Api::all(server.client());
+    let before = namespaces.get(&homes[1]).await.unwrap();
+    let none = DeleteParams::default();
+    one.delete("demo", &none).await.unwrap();
+    wait_until_gone(&one, "demo").await;
+    assert!(namespaces.get_opt(&homes[0]).await.unwrap().is_none());
+    let after = namespaces.get(&homes[1]).await.unwrap();
+    assert_eq!(after.metadata, before.metadata);
+    wait_for_condition(&other, "demo", "Ready", "True").await;
 }
 
 #[tokio::test]

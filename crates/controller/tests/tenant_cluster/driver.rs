@@ -24,6 +24,9 @@ const KINDS: [&str; 4] = [
 /// Annotation of a control plane whose pods do not come back.
 const DEAD: &str = "example.com/dead";
 
+/// A release that the provider has no image of.
+pub(crate) const WITHOUT_IMAGE: &str = "v1.34.99";
+
 /// Plays until dropped.
 pub(crate) struct Driver {
     _task: Task,
@@ -137,10 +140,18 @@ impl Place<'_> {
     ) -> Result<(), kube::Error> {
         let template = &pool.data["spec"]["template"];
         let wanted = pool.data["spec"]["replicas"].as_u64().unwrap_or(0);
+        let has_image = template["spec"]["version"] != WITHOUT_IMAGE;
         let own = |machine: &&DynamicObject| machine.name_any().starts_with(&pool.name_any());
         for number in 0..wanted {
             let name = format!("{}-{number}", pool.name_any());
-            let node = json!({"nodeRef": {"name": name}});
+            let node = if has_image {
+                json!({"nodeRef": {"name": name}})
+            } else {
+                let mut unmet = holds("InfrastructureReady", pool);
+                unmet["status"] = json!("False");
+                unmet["message"] = json!(format!("there is no image of {WITHOUT_IMAGE}"));
+                json!({"conditions": [unmet]})
+            };
             let held = machines.iter().find(|machine| machine.name_any() == name);
             let is_current =
                 |held: &&DynamicObject| held.data["spec"]["version"] == template["spec"]["version"];
@@ -177,10 +188,10 @@ impl Place<'_> {
         let said = &pool.data["status"];
         let is_counted = said["observedGeneration"] == json!(pool.metadata.generation);
         let before = said["readyReplicas"].as_u64().unwrap_or(0);
-        let ready = if is_counted {
-            wanted
-        } else {
-            before.min(wanted)
+        let ready = match (has_image, is_counted) {
+            (false, _) => 0,
+            (true, true) => wanted,
+            (true, false) => before.min(wanted),
         };
         let status = json!({
             "observedGeneration": pool.metadata.generation,

@@ -69,15 +69,19 @@ async fn missing_addresses_are_said_with_the_remedy_and_given_as_soon_as_a_pool_
     let demo = scene.until("NetworkReady", "True", "Allocated").await;
     let said = message(&demo, "NetworkReady");
     assert_eq!(said, "load balancers may use 10.40.0.1-10.40.0.3");
+    let claims: Api<IPAllocation> = Api::namespaced(scene.server.client(), "butler-system");
+    let named = demo.status.and_then(|status| status.lb_allocation_ref);
+    let claim = claims.get(&named.expect("its claim is named").name).await;
+    assert_eq!(claim.unwrap().spec.pool_ref.name, "ten");
     announces(&api(&scene, "IPAddressPool"), &["10.40.0.1-10.40.0.3"]).await;
     let demo = scene.until("Ready", "True", "Ready").await;
     assert!(is_ready(&demo), "{:?}", demo.status);
 
     // What is held stays held when the pool shrinks; what is given back then is not to be had again.
     resize(&scene, "10.40.0.2", 2).await;
-    let claims: Api<IPAllocation> = Api::namespaced(scene.server.client(), "butler-system");
     let (how, all) = (DeleteParams::default(), ListParams::default());
     claims.delete_collection(&how, &all).await.unwrap();
     let demo = scene.until("NetworkReady", "False", "PoolExhausted").await;
     assert!(is_ready(&demo), "{:?}", demo.status);
+    assert_eq!(demo.status.unwrap().lb_allocation_ref, None);
 }
