@@ -30,6 +30,8 @@ pub enum Role {
     LoadBalancer,
     /// Certificates.
     CertManager,
+    /// What makes the volumes' provider, where it is not its own chart that does.
+    StorageOperator,
     /// Volumes.
     Storage,
     /// Ingress controller.
@@ -49,6 +51,7 @@ impl Role {
             Self::Cni => "cni",
             Self::LoadBalancer => "load-balancer",
             Self::CertManager => "cert-manager",
+            Self::StorageOperator => "storage-operator",
             Self::Storage => "storage",
             Self::Ingress => "ingress",
             Self::Monitoring => "monitoring",
@@ -61,7 +64,10 @@ impl Role {
     fn needs(self) -> &'static [Self] {
         match self {
             Self::Cni => &[],
-            Self::LoadBalancer | Self::CertManager | Self::Storage | Self::Gitops => &[Self::Cni],
+            Self::LoadBalancer | Self::CertManager | Self::StorageOperator | Self::Gitops => {
+                &[Self::Cni]
+            }
+            Self::Storage => &[Self::Cni, Self::StorageOperator],
             Self::Ingress => &[Self::Cni, Self::LoadBalancer],
             Self::Monitoring => &[Self::Cni, Self::Storage],
             Self::Repository => &[Self::Gitops],

@@ -35,6 +35,7 @@ pub(super) fn resolve(raw: &Raw<'_>) -> (Vec<Wanted>, Vec<Role>) {
         (Role::Cni, cni(raw, asked)),
         (Role::LoadBalancer, load_balancer(raw, asked)),
         (Role::CertManager, cert_manager(asked)),
+        (Role::StorageOperator, storage_operator(asked)),
         (Role::Storage, storage(raw, asked)),
         (Role::Ingress, ingress(asked)),
         (Role::Monitoring, monitoring(asked)),
@@ -170,6 +171,21 @@ fn storage(raw: &Raw<'_>, asked: &Addons) -> Asked {
         },
         version: said.version,
         values: said.values,
+    }
+}
+
+/// LINSTOR is made by an operator with a chart of its own, which goes with it.
+fn storage_operator(asked: &Addons) -> Asked {
+    match &asked.storage {
+        None => Asked::Silent,
+        Some(said) if said.enabled && said.provider == Some(StorageProvider::Linstor) => {
+            Asked::Yes {
+                addon: "piraeus-operator",
+                version: None,
+                values: None,
+            }
+        }
+        Some(_) => Asked::No,
     }
 }
 

@@ -104,6 +104,7 @@ fn other_providers_and_switches_are_honoured() {
         "monitoring": {"provider": "metrics-server"}, "gitops": {"provider": "argocd"}}});
     let wanted = [
         "my-cluster-cilium",
+        "my-cluster-piraeus-operator",
         "my-cluster-linstor",
         "my-cluster-ingress-nginx",
         "my-cluster-metrics-server",

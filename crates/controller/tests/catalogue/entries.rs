@@ -44,15 +44,17 @@ const NAMES: [&str; 26] = [
     "victoria-metrics",
 ];
 /// What those need besides, and what the local platform runs.
-const BESIDES: [&str; 9] = [
+const BESIDES: [&str; 11] = [
     "flux-sync",
     "ingress-nginx",
     "istio-base",
     "linkerd-certificates",
     "linkerd-crds",
+    "linstor",
     "local-cni",
     "local-loadbalancer",
     "local-path-provisioner",
+    "piraeus-operator",
     "trust-manager",
 ];
 
