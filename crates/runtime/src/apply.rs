@@ -36,6 +36,8 @@ pub enum Outcome {
     Unchanged,
     /// It was sent.
     Written,
+    /// It is left to the next pass.
+    PutOff,
 }
 
 /// Kinds that can be applied: known at compile time, with metadata.

@@ -23,6 +23,7 @@ use crate::{
     error::{Category, Classify, chain},
     metrics::ReconcileMetrics,
     own_writes::{self, OwnWrites},
+    pressure,
     queue::{Claim, Queue},
     task,
     watch::{Change, Feed, Watchable},
@@ -138,10 +139,10 @@ pub async fn run<R: Reconciler>(
     let mut queue = Queue::default();
     let mut memories: HashMap<ObjectRef<R::Object>, Memory> = HashMap::new();
     let mut passes = FuturesUnordered::new();
+    let places = usize::from(bounds.concurrency);
     loop {
-        while passes.len() < usize::from(bounds.concurrency)
-            && let Some(key) = queue.take(Instant::now())
-        {
+        while let Some((key, claim)) = queue.take(Instant::now(), places) {
+            let is_crowded = claim == Claim::Fresh && queue.fresh() > places;
             let object = feed.store().get(&key);
             if let Some(object) = &object {
                 memories.entry(key.clone()).or_default().generation = object.meta().generation;
@@ -149,14 +150,15 @@ pub async fn run<R: Reconciler>(
             let pass = pass(
                 Arc::clone(&reconciler),
                 object,
-                bounds.deadline,
+                bounds,
+                is_crowded,
                 metrics.clone(),
             );
             let pass = task::spawn(R::NAME, pass);
             passes.push(async move { (key, pass.join().await) });
         }
         let due = queue.next_due();
-        let room = passes.len() < usize::from(bounds.concurrency);
+        let room = passes.len() < places;
         tokio::select! {
             () = shutdown.cancelled() => break,
             Some((key, end)) = passes.next() => {
@@ -231,7 +233,8 @@ fn next<K: Watchable>(
 async fn pass<R: Reconciler>(
     reconciler: Arc<R>,
     object: Option<Arc<R::Object>>,
-    deadline: Duration,
+    bounds: Bounds,
+    is_crowded: bool,
     metrics: ReconcileMetrics,
 ) -> End {
     let Some(object) = object else {
@@ -248,15 +251,17 @@ async fn pass<R: Reconciler>(
     );
     let started = Instant::now();
     let work = reconciler.reconcile(object).instrument(span.clone());
-    let result = match timeout(deadline, work).await {
+    let (result, has_put_off) = pressure::run(is_crowded, timeout(bounds.deadline, work)).await;
+    let result = match result {
         Ok(result) => result.map_err(PassError::Failed),
-        Err(_) => Err(PassError::Deadline(deadline)),
+        Err(_) => Err(PassError::Deadline(bounds.deadline)),
     };
     let outcome = result
         .as_ref()
         .map_or_else(|error| error.category().as_str(), |_| "Ok");
     metrics.count(R::NAME, outcome, started.elapsed());
     match result {
+        Ok(_) if has_put_off => End::Well(Some(bounds.debounce)),
         Ok(Wake::OnChange) => End::Well(None),
         Ok(Wake::After(delay)) => End::Well(Some(spread(delay, chance()))),
         Err(error) => {

@@ -21,6 +21,7 @@ pub mod logging;
 pub mod metrics;
 pub mod own_writes;
 pub mod packed;
+mod pressure;
 mod queue;
 pub mod rbac;
 pub mod shutdown;

@@ -11,6 +11,8 @@ use std::{
 
 /// After so many objects that somebody waits for, one that is only looked at again has its turn.
 const FRESH_IN_A_ROW: u32 = 7;
+/// While objects wait that nobody has acted on, or are being acted on, the others share this part of the places.
+const PART_FOR_OTHERS: usize = 4;
 
 /// How much an object waits for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,7 +33,15 @@ pub(crate) struct Queue<K> {
     again: VecDeque<(K, u64)>,
     /// Fresh ones since the last of the others.
     in_a_row: u32,
+    /// Those that are worked on.
+    busy: Busy,
     tickets: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Busy {
+    fresh: usize,
+    again: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +57,7 @@ enum Place {
     },
     /// A pass is under way; what was asked meanwhile comes after it.
     Busy {
+        claim: Claim,
         asked: Option<(Instant, Claim)>,
     },
 }
@@ -59,6 +70,7 @@ impl<K> Default for Queue<K> {
             fresh: VecDeque::new(),
             again: VecDeque::new(),
             in_a_row: 0,
+            busy: Busy::default(),
             tickets: 0,
         }
     }
@@ -69,11 +81,16 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     pub(crate) fn ask(&mut self, key: K, due: Instant, claim: Claim) {
         match self.places.get(&key).copied() {
             None => self.wait(key, due, claim),
-            Some(Place::Busy { asked }) => {
+            Some(Place::Busy {
+                claim: under_way,
+                asked,
+            }) => {
                 let asked = asked.map_or((due, claim), |(before, held)| {
                     (before.min(due), held.max(claim))
                 });
-                self.places.insert(key, Place::Busy { asked: Some(asked) });
+                let asked = Some(asked);
+                let claim = under_way;
+                self.places.insert(key, Place::Busy { claim, asked });
             }
             Some(Place::Later {
                 due: before,
@@ -93,8 +110,12 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// The object whose turn it is. It has no other turn before [`Queue::done`].
-    pub(crate) fn take(&mut self, now: Instant) -> Option<K> {
+    /// The object whose turn it is, if one of so many places is free for it, and what it waited for. It has no other turn
+    /// before [`Queue::done`].
+    pub(crate) fn take(&mut self, now: Instant, places: usize) -> Option<(K, Claim)> {
+        if self.busy.fresh + self.busy.again >= places {
+            return None;
+        }
         while let Some(first) = self
             .later
             .first_entry()
@@ -106,20 +127,39 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 self.line_up(key, claim);
             }
         }
-        let key = if self.in_a_row < FRESH_IN_A_ROW {
-            self.next(Claim::Fresh).or_else(|| self.next(Claim::Again))
-        } else {
+        let alone = self.fresh.is_empty() && self.busy.fresh == 0;
+        let is_open = alone || self.busy.again < places.div_ceil(PART_FOR_OTHERS);
+        let (key, claim) = if is_open && self.in_a_row >= FRESH_IN_A_ROW {
             self.next(Claim::Again).or_else(|| self.next(Claim::Fresh))
+        } else {
+            let fresh = self.next(Claim::Fresh);
+            fresh.or_else(|| is_open.then(|| self.next(Claim::Again)).flatten())
         }?;
-        self.places.insert(key.clone(), Place::Busy { asked: None });
-        Some(key)
+        *self.count(claim) += 1;
+        let asked = None;
+        self.places
+            .insert(key.clone(), Place::Busy { claim, asked });
+        Some((key, claim))
+    }
+
+    fn count(&mut self, claim: Claim) -> &mut usize {
+        match claim {
+            Claim::Fresh => &mut self.busy.fresh,
+            Claim::Again => &mut self.busy.again,
+        }
+    }
+
+    /// How many objects wait now that nobody has acted on.
+    pub(crate) fn fresh(&self) -> usize {
+        self.fresh.len()
     }
 
     /// The pass over the object ended. `next` is when it wants to be looked at again.
     pub(crate) fn done(&mut self, key: &K, next: Option<Instant>) {
-        let Some(Place::Busy { asked }) = self.places.remove(key) else {
+        let Some(Place::Busy { claim, asked }) = self.places.remove(key) else {
             return;
         };
+        *self.count(claim) -= 1;
         let next = next.map(|due| (due, Claim::Again));
         let due = match (asked, next) {
             (Some((asked, claim)), Some((next, _))) => Some((asked.min(next), claim)),
@@ -161,7 +201,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     }
 
     /// The first of a line. Who went to the other line left an old ticket behind.
-    fn next(&mut self, claim: Claim) -> Option<K> {
+    fn next(&mut self, claim: Claim) -> Option<(K, Claim)> {
         loop {
             let (key, held) = self.line(claim).pop_front()?;
             if matches!(self.places.get(&key), Some(Place::Due { ticket, .. }) if *ticket == held) {
@@ -169,7 +209,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                     Claim::Fresh => self.in_a_row.saturating_add(1),
                     Claim::Again => 0,
                 };
-                return Some(key);
+                return Some((key, claim));
             }
         }
     }
@@ -181,8 +221,47 @@ mod tests {
 
     use super::*;
 
+    const PLACES: usize = 100;
+
     fn taken(queue: &mut Queue<&'static str>, now: Instant) -> Vec<&'static str> {
-        std::iter::from_fn(|| queue.take(now)).collect()
+        std::iter::from_fn(|| take(queue, now)).collect()
+    }
+
+    fn take(queue: &mut Queue<&'static str>, now: Instant) -> Option<&'static str> {
+        queue.take(now, PLACES).map(|(key, _)| key)
+    }
+
+    #[test]
+    fn those_that_are_looked_at_again_leave_room_while_others_are_fresh() {
+        let now = Instant::now();
+        let mut queue = Queue::default();
+        for key in ["1", "2", "3", "4"] {
+            queue.ask(key, now, Claim::Again);
+        }
+        queue.ask("fresh", now, Claim::Fresh);
+        let next = |queue: &mut Queue<&'static str>| queue.take(now, 8).map(|(key, _)| key);
+        assert_eq!(next(&mut queue), Some("fresh"));
+        assert_eq!(next(&mut queue), Some("1"));
+        assert_eq!(next(&mut queue), Some("2"));
+        assert_eq!(next(&mut queue), None, "a quarter of the places is taken");
+        queue.done(&"1", None);
+        assert_eq!(next(&mut queue), Some("3"));
+        queue.done(&"fresh", None);
+        assert_eq!(next(&mut queue), Some("4"), "nobody else waits");
+    }
+
+    #[test]
+    fn no_more_are_worked_on_than_there_are_places() {
+        let now = Instant::now();
+        let mut queue = Queue::default();
+        for key in ["1", "2", "3"] {
+            queue.ask(key, now, Claim::Fresh);
+        }
+        assert!(queue.take(now, 2).is_some());
+        assert!(queue.take(now, 2).is_some());
+        assert!(queue.take(now, 2).is_none());
+        queue.done(&"1", None);
+        assert!(queue.take(now, 2).is_some());
     }
 
     #[test]
@@ -216,7 +295,7 @@ mod tests {
         let mut queue = Queue::default();
         queue.ask("a", now, Claim::Again);
         queue.ask("b", now, Claim::Again);
-        assert_eq!(queue.take(now), Some("a"));
+        assert_eq!(take(&mut queue, now), Some("a"));
         queue.ask("c", now, Claim::Again);
         queue.ask("c", now, Claim::Fresh);
         assert_eq!(taken(&mut queue, now), ["c", "b"]);
@@ -227,13 +306,13 @@ mod tests {
         let now = Instant::now();
         let mut queue = Queue::default();
         queue.ask("a", now, Claim::Fresh);
-        assert_eq!(queue.take(now), Some("a"));
+        assert_eq!(take(&mut queue, now), Some("a"));
         queue.ask("a", now, Claim::Again);
-        assert_eq!(queue.take(now), None);
+        assert_eq!(take(&mut queue, now), None);
         queue.done(&"a", None);
-        assert_eq!(queue.take(now), Some("a"));
+        assert_eq!(take(&mut queue, now), Some("a"));
         queue.done(&"a", None);
-        assert_eq!(queue.take(now), None);
+        assert_eq!(take(&mut queue, now), None);
         assert!(queue.places.is_empty());
     }
 
@@ -246,8 +325,8 @@ mod tests {
         queue.ask("a", late, Claim::Again);
         queue.ask("a", soon, Claim::Again);
         assert_eq!(queue.next_due(), Some(soon));
-        assert_eq!(queue.take(now), None);
-        assert_eq!(queue.take(soon), Some("a"));
+        assert_eq!(take(&mut queue, now), None);
+        assert_eq!(take(&mut queue, soon), Some("a"));
         queue.done(&"a", Some(late));
         assert_eq!(queue.next_due(), Some(late));
         queue.ask("a", soon, Claim::Fresh);

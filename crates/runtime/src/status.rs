@@ -11,6 +11,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{
     apply::{Applicable, Applier, Outcome, full_name},
     error::ApiError,
+    pressure,
 };
 
 /// Exactly what is sent: nothing of the object but its identity and its status.
@@ -48,6 +49,20 @@ pub async fn report<K: Applicable, S: Serialize + PartialEq + Debug + Sync>(
     write(applier, object, None, next)
         .await
         .map(|_| Outcome::Written)
+}
+
+/// Writes `next` unless `held` says the same already, or many objects wait that nobody has acted on: then the next pass
+/// reports. For what was found at the end of a pass, not for what went wrong.
+pub async fn report_in_turn<K: Applicable, S: Serialize + PartialEq + Debug + Sync>(
+    applier: &Applier,
+    object: &K,
+    held: Option<&S>,
+    next: &S,
+) -> Result<Outcome, ApiError> {
+    if held != Some(next) && pressure::put_off() {
+        return Ok(Outcome::PutOff);
+    }
+    report(applier, object, held, next).await
 }
 
 /// Writes `next` as the status of exactly the object that was seen: a view that is behind loses with a conflict. For

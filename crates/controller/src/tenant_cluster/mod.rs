@@ -34,7 +34,7 @@ use butler_capi::{
     quota::Quota,
 };
 use butler_runtime::{
-    apply::Applier,
+    apply::{Applier, Outcome},
     clock::SharedClock,
     controller::{self, Bounds, Reconciler, Wake},
     error::{ApiError, Category, Classify, chain},
@@ -275,8 +275,11 @@ impl Reconciler for Controller {
             return Ok(Wake::OnChange);
         }
         let next = report::status(&raw, spec, &observed, &plan, now);
-        status::report(&self.applier, &*raw, raw.status.as_ref(), &next).await?;
-        retry::consume(&self.applier, &raw).await?;
+        let held = raw.status.as_ref();
+        let reported = status::report_in_turn(&self.applier, &*raw, held, &next).await?;
+        if reported != Outcome::PutOff {
+            retry::consume(&self.applier, &raw).await?;
+        }
         Ok(wake(&plan, now))
     }
 }

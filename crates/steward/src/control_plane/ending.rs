@@ -111,7 +111,7 @@ impl Controller {
         progress.stopped("WorkloadReady", reason, message);
         let held = raw.status.clone().unwrap_or_default();
         let next = super::report::status(&held, spec, Facts::default());
-        self.report(raw, next, progress).await?;
+        self.report(raw, next, progress, false).await?;
         Ok(wake)
     }
 

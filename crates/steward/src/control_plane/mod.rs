@@ -26,7 +26,7 @@ use authority::Brought;
 use butler_api::steward::{TenantControlPlane, tenant_control_plane::TenantControlPlaneStatus};
 use butler_pki::SecretKind;
 use butler_runtime::{
-    apply::Applier,
+    apply::{Applier, Outcome},
     clock::SharedClock,
     conditions,
     controller::{Reconciler, Wake},
@@ -307,6 +307,7 @@ impl Controller {
         raw: &TenantControlPlane,
         next: TenantControlPlaneStatus,
         progress: Progress,
+        went_well: bool,
     ) -> Result<(), Error> {
         let held = raw.status.as_ref();
         let before = held
@@ -319,7 +320,14 @@ impl Controller {
             conditions: conditions::settle(before, &verdicts, generation, self.clock.now()),
             ..next
         };
-        status::report(&self.applier, raw, held, &next).await?;
+        let reported = if went_well {
+            status::report_in_turn(&self.applier, raw, held, &next).await?
+        } else {
+            status::report(&self.applier, raw, held, &next).await?
+        };
+        if reported == Outcome::PutOff {
+            return Ok(());
+        }
         for note in notes::notes(before, &verdicts) {
             // Rare, and large: it would make every pass as large.
             Box::pin(self.events.tell(raw, &note)).await;
@@ -357,7 +365,7 @@ impl Reconciler for Controller {
             Ok(spec) => spec,
             Err(error) => {
                 progress.stopped("SpecValid", error.reason(), chain(&error));
-                self.report(&raw, held, progress).await?;
+                self.report(&raw, held, progress, false).await?;
                 return Ok(Wake::OnChange);
             }
         };
@@ -373,7 +381,7 @@ impl Reconciler for Controller {
             return result;
         }
         let next = report::status(&held, &spec, facts);
-        self.report(&raw, next, progress).await?;
+        self.report(&raw, next, progress, result.is_ok()).await?;
         result
     }
 }
