@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 use super::{
     Figure,
-    crowd::{Awaited, Planned, create, marks, settle},
+    crowd::{AT_ONCE, Awaited, Planned, create, marks, settle},
     process::{Process, text},
 };
 
@@ -67,7 +67,10 @@ async fn crowd(quiet: Duration) -> Result<Vec<Figure>> {
     let releases = TENANTS * EACH;
     println!("installing {releases} releases on {TENANTS} tenants");
     let mark = server.mark().await;
-    let (_, marks) = tokio::try_join!(create(&client, addons(&repository)?), await_ready(&client))?;
+    let (_, marks) = tokio::try_join!(
+        create(&client, addons(&repository)?, AT_ONCE),
+        await_ready(&client)
+    )?;
     let took = marks.last().copied().unwrap_or_default().as_secs_f64();
     println!("all were ready after {took:.1} s");
     let settled = settle(&server).await.as_secs_f64();

@@ -68,7 +68,11 @@ impl Planned {
 }
 
 /// How long a bare loop of creates takes for these objects, with as many writers for all rows.
-pub(super) async fn create(client: &Client, objects: Vec<Planned>) -> Result<Duration> {
+pub(super) async fn create(
+    client: &Client,
+    objects: Vec<Planned>,
+    at_once: usize,
+) -> Result<Duration> {
     let started = Instant::now();
     stream::iter(objects)
         .map(|Planned { resource, object }| {
@@ -79,7 +83,7 @@ pub(super) async fn create(client: &Client, objects: Vec<Planned>) -> Result<Dur
             };
             async move { api.create(&PostParams::default(), &object).await.map(drop) }
         })
-        .buffer_unordered(AT_ONCE)
+        .buffer_unordered(at_once)
         .try_collect::<()>()
         .await?;
     Ok(started.elapsed())

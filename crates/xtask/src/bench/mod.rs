@@ -14,6 +14,7 @@ use std::{process::Command, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{ValueEnum, builder::PossibleValue};
+use steward::Part;
 
 use crate::{steps::cargo, workspace::root};
 
@@ -68,15 +69,16 @@ pub(crate) fn run(subject: Subject, quiet: u64) -> Result<()> {
     if cfg!(debug_assertions) {
         return optimised(subject, quiet);
     }
+    let quiet = Duration::from_secs(quiet);
     let figures = match subject {
-        Subject::Addons => addons::measure(Duration::from_secs(quiet))?,
+        Subject::Addons => addons::measure(quiet)?,
         Subject::Foundation => foundation::measure()?,
         Subject::Ipam => ipam::measure()?,
         Subject::Local => local::measure()?,
-        Subject::Steward => steward::measure(&[steward::Part::Serving, steward::Part::Crowd])?,
-        Subject::StewardCrowd => steward::measure(&[steward::Part::Crowd])?,
-        Subject::Tenants => tenants::measure()?,
-        Subject::StewardServing => steward::measure(&[steward::Part::Serving])?,
+        Subject::Steward => steward::measure(&[Part::Serving, Part::Crowd(quiet)])?,
+        Subject::StewardCrowd => steward::measure(&[Part::Crowd(quiet)])?,
+        Subject::StewardServing => steward::measure(&[Part::Serving])?,
+        Subject::Tenants => tenants::measure(quiet)?,
     };
     println!("\n{:<46} {:>10} {:>10}  unit", "figure", "measured", "goal");
     for Figure {

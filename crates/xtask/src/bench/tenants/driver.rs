@@ -1,23 +1,32 @@
-//! Says what Steward, Cluster API and a provider would say about a cluster that works.
+//! Says what Steward, Cluster API and a provider would say about a cluster that works, in two acts: control planes serve
+//! at once, and machines, which take longer to start in life as well, come when they are told to.
 
+use anyhow::Result;
 use butler_runtime::task::{self, Task};
 use futures::StreamExt as _;
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{DynamicObject, Patch, PatchParams},
-    core::ApiResource,
+    api::{DynamicObject, Patch, PatchParams, PostParams},
+    core::{ApiResource, GroupVersionKind},
     runtime::{WatchStreamExt as _, watcher},
 };
 use serde_json::{Value, json};
 
 use super::super::crowd::AT_ONCE;
 
-/// Plays until dropped.
-pub(super) fn start(client: &Client) -> Vec<Task> {
-    let kinds = ["StewardControlPlane", "Cluster", "MachineDeployment"];
-    let resources = kinds.map(|kind| super::resource(kind).expect("a child's kind"));
-    let play = |resource| task::spawn("driver", play(client.clone(), resource));
-    resources.map(play).into()
+/// The first act, until dropped.
+pub(super) fn serve(client: &Client) -> Result<[Task; 2]> {
+    let act = |kind| {
+        let act = play(client.clone(), super::resource(kind)?);
+        Ok::<_, anyhow::Error>(task::spawn("driver", act))
+    };
+    Ok([act("StewardControlPlane")?, act("Cluster")?])
+}
+
+/// The second act, until dropped.
+pub(super) fn join(client: &Client) -> Result<Task> {
+    let act = play(client.clone(), super::resource("MachineDeployment")?);
+    Ok(task::spawn("driver", act))
 }
 
 async fn play(client: Client, resource: ApiResource) {
@@ -36,17 +45,41 @@ async fn report(client: &Client, resource: &ApiResource, object: DynamicObject) 
     if !object.data["status"].is_null() {
         return;
     }
-    let status = status(&resource.kind, &object.data["spec"]);
     let namespace = object.namespace().unwrap_or_default();
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, resource);
-    let (name, parameters) = (object.name_any(), PatchParams::default());
-    let change = json!({"status": status});
-    let sent = api
-        .patch_status(&name, &parameters, &Patch::Merge(&change))
-        .await;
-    if let Err(error) = sent {
-        eprintln!("could not report about {name}: {error}");
+    let told = async {
+        if resource.kind == "MachineDeployment" {
+            make_machine(client, &namespace, &object).await?;
+        }
+        tell(&api, &object, status(&resource.kind, &object.data["spec"])).await
+    };
+    if let Err(error) = told.await {
+        eprintln!("could not play {namespace}: {error}");
     }
+}
+
+async fn tell(api: &Api<DynamicObject>, object: &DynamicObject, status: Value) -> kube::Result<()> {
+    let (name, change) = (object.name_any(), json!({"status": status}));
+    let change = Patch::Merge(&change);
+    api.patch_status(&name, &PatchParams::default(), &change)
+        .await
+        .map(drop)
+}
+
+/// The one machine of a pool, which has joined.
+async fn make_machine(client: &Client, namespace: &str, pool: &DynamicObject) -> kube::Result<()> {
+    let template = &pool.data["spec"]["template"];
+    let machine = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "Machine");
+    let machine = ApiResource::from_gvk(&machine);
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &machine);
+    let machine = json!({
+        "apiVersion": machine.api_version, "kind": machine.kind,
+        "metadata": {"name": pool.name_any(), "labels": template["metadata"]["labels"]},
+        "spec": template["spec"],
+    });
+    let machine = serde_json::from_value(machine).map_err(kube::Error::SerdeError)?;
+    let made = api.create(&PostParams::default(), &machine).await?;
+    tell(&api, &made, json!({"nodeRef": {"name": pool.name_any()}})).await
 }
 
 fn status(kind: &str, spec: &Value) -> Value {
