@@ -9,14 +9,14 @@ use k8s_openapi::NamespaceResourceScope;
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
-    core::ApiResource,
+    core::{ApiResource, request},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 pub use target::Target;
 
 use crate::{
-    drift,
+    brief, drift,
     error::{ApiError, is_already_there, is_not_found},
     own_writes::OwnWrites,
 };
@@ -116,7 +116,21 @@ impl Applier {
         planned: &K,
     ) -> Result<K, ApiError> {
         let target = Target::of(planned)?;
-        let answer = self.make(&target).await?;
+        let request = self.creation(&target);
+        let made = match request {
+            Ok(request) => self.client.request(request).await,
+            Err(error) => Err(kube::Error::BuildRequest(error)),
+        };
+        match made {
+            Err(error) if is_already_there(&error) => {}
+            made => {
+                let made = made.map_err(target.failed("create"))?;
+                target.log_created();
+                return Ok(made);
+            }
+        }
+        self.adopt(&target, None).await?;
+        let answer = self.send(&target, &target.stamped(), "").await?;
         let typed = serde_json::to_value(&answer).and_then(serde_json::from_value);
         typed.map_err(|error| target.failed("apply")(kube::Error::SerdeError(error)))
     }
@@ -146,13 +160,13 @@ impl Applier {
 
     /// Creates what is probably not there: a create costs the API server less than an apply. What is there after all
     /// is applied.
-    async fn make(&self, target: &Target) -> Result<DynamicObject, ApiError> {
+    async fn make(&self, target: &Target) -> Result<(), ApiError> {
         match self.post(target).await {
             Err(error) if is_already_there(&error) => {}
             made => return made.map_err(target.failed("create")),
         }
         self.adopt(target, None).await?;
-        self.send(target, &target.stamped(), "").await
+        self.send(target, &target.stamped(), "").await.map(drop)
     }
 
     async fn send(
@@ -201,20 +215,24 @@ impl Applier {
     pub async fn create<K: Applicable>(&self, planned: &K) -> Result<(), ApiError> {
         let target = Target::of(planned)?;
         let made = self.post(&target).await;
-        made.map_err(target.failed("create")).map(drop)
+        made.map_err(target.failed("create"))
     }
 
-    async fn post(&self, target: &Target) -> Result<DynamicObject, kube::Error> {
+    async fn post(&self, target: &Target) -> Result<(), kube::Error> {
+        brief::send(&self.client, self.creation(target)).await?;
+        target.log_created();
+        Ok(())
+    }
+
+    fn creation(&self, target: &Target) -> Result<http::Request<Vec<u8>>, request::Error> {
         let mut body = target.body.clone();
         drift::stamp_created(&mut body);
-        let object = serde_json::from_value(body).map_err(kube::Error::SerdeError)?;
+        let body = serde_json::to_vec(&body).map_err(request::Error::SerializeBody)?;
         let params = PostParams {
             field_manager: Some(self.manager.to_owned()),
             ..PostParams::default()
         };
-        let made = target.api(&self.client).create(&params, &object).await?;
-        tracing::info!(kind = target.resource.kind, name = %target.full_name(), "created");
-        Ok(made)
+        target.request().create(&params, body)
     }
 
     /// Deletes exactly the object that was seen: a cache that is behind loses with a conflict.

@@ -14,6 +14,8 @@ use crate::{
     error::ApiError,
 };
 
+const ADD: &str = "add a finalizer to";
+
 #[derive(Debug, Serialize)]
 struct Change {
     metadata: Metadata,
@@ -32,15 +34,32 @@ pub fn has<K: Resource>(object: &K, finalizer: &str) -> bool {
     object.finalizers().iter().any(|held| held == finalizer)
 }
 
-/// Adds the finalizer; returns the object as it is stored afterwards.
+/// Adds the finalizer.
 pub async fn add<K: Applicable + Clone + DeserializeOwned>(
     api: &Api<K>,
     object: &K,
     finalizer: &str,
+) -> Result<(), ApiError> {
+    write(api, object, with(object, finalizer), ADD).await
+}
+
+/// Adds the finalizer; returns the object as it is stored afterwards.
+pub async fn add_and_read<K: Applicable + Clone + DeserializeOwned>(
+    api: &Api<K>,
+    object: &K,
+    finalizer: &str,
 ) -> Result<K, ApiError> {
+    let change = change(object, with(object, finalizer));
+    let params = PatchParams::default();
+    api.patch(&object.name_any(), &params, &Patch::Merge(&change))
+        .await
+        .map_err(failed(object, ADD))
+}
+
+fn with<K: Resource>(object: &K, finalizer: &str) -> Vec<String> {
     let mut finalizers = object.finalizers().to_vec();
     finalizers.push(finalizer.to_owned());
-    write(api, object, finalizers, "add a finalizer to").await
+    finalizers
 }
 
 /// Removes the finalizer.
@@ -55,9 +74,7 @@ pub async fn remove<K: Applicable + Clone + DeserializeOwned>(
         .filter(|held| *held != finalizer)
         .cloned()
         .collect();
-    write(api, object, finalizers, "remove a finalizer from")
-        .await
-        .map(drop)
+    write(api, object, finalizers, "remove a finalizer from").await
 }
 
 async fn write<K: Applicable + Clone + DeserializeOwned>(
@@ -65,18 +82,28 @@ async fn write<K: Applicable + Clone + DeserializeOwned>(
     object: &K,
     finalizers: Vec<String>,
     verb: &'static str,
-) -> Result<K, ApiError> {
-    let change = Change {
+) -> Result<(), ApiError> {
+    let change = change(object, finalizers);
+    let params = PatchParams::default();
+    // The object is not sent back whole.
+    api.patch_metadata(&object.name_any(), &params, &Patch::Merge(&change))
+        .await
+        .map_err(failed(object, verb))
+        .map(drop)
+}
+
+fn change<K: Resource>(object: &K, finalizers: Vec<String>) -> Change {
+    Change {
         metadata: Metadata {
             resource_version: object.resource_version(),
             finalizers,
         },
-    };
-    api.patch(
-        &object.name_any(),
-        &PatchParams::default(),
-        &Patch::Merge(&change),
-    )
-    .await
-    .map_err(ApiError::of(verb, &K::kind(&()), &full_name(object)))
+    }
+}
+
+fn failed<K: Applicable>(
+    object: &K,
+    verb: &'static str,
+) -> impl FnOnce(kube::Error) -> ApiError + use<K> {
+    ApiError::of(verb, &K::kind(&()), &full_name(object))
 }

@@ -4,12 +4,14 @@ use std::fmt::Debug;
 
 use kube::{
     ResourceExt,
-    api::{DynamicObject, Patch, PatchParams},
+    api::{Patch, PatchParams},
+    core::Request,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     apply::{Applicable, Applier, Outcome, full_name},
+    brief,
     error::ApiError,
     pressure,
 };
@@ -46,9 +48,11 @@ pub async fn report<K: Applicable, S: Serialize + PartialEq + Debug + Sync>(
     if held == Some(next) {
         return Ok(Outcome::Unchanged);
     }
-    write(applier, object, None, next)
-        .await
-        .map(|_| Outcome::Written)
+    let request = request(applier, object, None, next);
+    let written = brief::send(applier.client(), request).await;
+    let written = written.map_err(failed(object))?;
+    applier.own_writes().record(object, &written);
+    Ok(Outcome::Written)
 }
 
 /// Writes `next` unless `held` says the same already, or many objects wait that nobody has acted on: then the next pass
@@ -72,18 +76,23 @@ where
     K: Applicable + DeserializeOwned,
     S: Serialize + Debug + Sync,
 {
-    let written = write(applier, seen, seen.resource_version(), next).await?;
-    written
-        .try_parse()
-        .map_err(|error| failed(seen)(kube::Error::SerdeError(serde::de::Error::custom(error))))
+    let request = request(applier, seen, seen.resource_version(), next)
+        .map_err(|error| failed(seen)(kube::Error::BuildRequest(error)))?;
+    let written: K = applier
+        .client()
+        .request(request)
+        .await
+        .map_err(failed(seen))?;
+    applier.own_writes().record(seen, &written);
+    Ok(written)
 }
 
-async fn write<K: Applicable, S: Serialize + Debug + Sync>(
+fn request<K: Applicable, S: Serialize + Debug>(
     applier: &Applier,
     object: &K,
     resource_version: Option<String>,
     next: &S,
-) -> Result<DynamicObject, ApiError> {
+) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
     let body = Report {
         api_version: K::api_version(&()).into_owned(),
         kind: K::kind(&()).into_owned(),
@@ -96,13 +105,13 @@ async fn write<K: Applicable, S: Serialize + Debug + Sync>(
         status: next,
     };
     let params = PatchParams::apply(applier.manager()).force();
-    let written = applier
-        .api_of(object)
-        .patch_status(&object.name_any(), &params, &Patch::Apply(&body))
-        .await
-        .map_err(failed(object))?;
-    applier.own_writes().record(object, &written);
-    Ok(written)
+    let place = K::url_path(&(), object.namespace().as_deref());
+    Request::new(place).patch_subresource(
+        "status",
+        &object.name_any(),
+        &params,
+        &Patch::Apply(&body),
+    )
 }
 
 fn failed<K: Applicable>(object: &K) -> impl FnOnce(kube::Error) -> ApiError + use<K> {

@@ -205,6 +205,8 @@ impl<K: Watchable> Feed<K> {
             tracing::error!(kind = %K::kind(&()), %error, "a watch ended before its first list");
             future::pending::<()>().await;
         }
+        // The driver holds this until names are kept by namespace and everybody was told.
+        drop(lock(&self.audience.subscribers));
     }
 
     /// Everything that is there now, then every change.
@@ -300,6 +302,43 @@ fn changes<K: Watchable>(
             }
             changes.extend(before.into_values().map(Change::Gone));
             changes
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+
+    /// Enough for names to be kept for a while after the list is complete.
+    const MANY: usize = 5_000;
+
+    fn object(number: usize) -> ConfigMap {
+        ConfigMap {
+            metadata: ObjectMeta {
+                name: Some("demo".to_owned()),
+                namespace: Some(format!("n{number}")),
+                ..ObjectMeta::default()
+            },
+            ..ConfigMap::default()
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn whoever_waited_for_a_watch_finds_everything_by_its_namespace() {
+        for _ in 0..5 {
+            let list = (0..MANY).map(|number| watcher::Event::InitApply(object(number)));
+            let events = std::iter::once(watcher::Event::Init)
+                .chain(list)
+                .chain([watcher::Event::InitDone]);
+            let events = stream::iter(events.map(Ok)).chain(stream::pending());
+            let feed = Feed::<ConfigMap>::follow("configmaps", events);
+            feed.ready().await;
+            let missing = (0..MANY).find(|number| feed.all_in(&format!("n{number}")).is_empty());
+            assert_eq!(missing, None);
         }
     }
 }

@@ -42,7 +42,7 @@ pub(super) async fn give(
         } else {
             let namespace = claim.namespace().unwrap_or_default();
             let api: Api<IPAllocation> = Api::namespaced(applier.client().clone(), &namespace);
-            let held = finalizers::add(&api, claim, names::ALLOCATION_FINALIZER).await?;
+            let held = finalizers::add_and_read(&api, claim, names::ALLOCATION_FINALIZER).await?;
             status::report_over(applier, &held, &granted(&held, grant, now)).await
         }
     };

@@ -1,9 +1,9 @@
 //! One planned object, whatever its kind.
 
 use kube::{
-    Api, Client, ResourceExt as _,
+    Api, Client, Resource as _, ResourceExt as _,
     api::DynamicObject,
-    core::{ApiResource, GroupVersionKind},
+    core::{ApiResource, GroupVersionKind, Request},
 };
 use serde_json::Value;
 
@@ -51,6 +51,17 @@ impl Target {
             Some(namespace) => Api::namespaced_with(client.clone(), namespace, &self.resource),
             None => Api::all_with(client.clone(), &self.resource),
         }
+    }
+
+    pub(super) fn request(&self) -> Request {
+        Request::new(DynamicObject::url_path(
+            &self.resource,
+            self.namespace.as_deref(),
+        ))
+    }
+
+    pub(super) fn log_created(&self) {
+        tracing::info!(kind = self.resource.kind, name = %self.full_name(), "created");
     }
 
     pub(super) fn full_name(&self) -> String {
