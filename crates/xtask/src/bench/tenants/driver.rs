@@ -5,14 +5,14 @@ use anyhow::Result;
 use butler_runtime::task::{self, Task};
 use futures::StreamExt as _;
 use kube::{
-    Api, Client, ResourceExt as _,
+    Api, Client, Resource as _, ResourceExt as _,
     api::{DynamicObject, Patch, PatchParams, PostParams},
-    core::{ApiResource, GroupVersionKind},
+    core::{ApiResource, GroupVersionKind, Request},
     runtime::{WatchStreamExt as _, watcher},
 };
 use serde_json::{Value, json};
 
-use super::super::crowd::AT_ONCE;
+use super::super::crowd::{AT_ONCE, send};
 
 /// The first act, until dropped.
 pub(super) fn serve(client: &Client) -> Result<[Task; 2]> {
@@ -46,40 +46,51 @@ async fn report(client: &Client, resource: &ApiResource, object: DynamicObject) 
         return;
     }
     let namespace = object.namespace().unwrap_or_default();
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, resource);
     let told = async {
         if resource.kind == "MachineDeployment" {
             make_machine(client, &namespace, &object).await?;
         }
-        tell(&api, &object, status(&resource.kind, &object.data["spec"])).await
+        tell(
+            client,
+            resource,
+            &object,
+            status(&resource.kind, &object.data["spec"]),
+        )
+        .await
     };
     if let Err(error) = told.await {
         eprintln!("could not play {namespace}: {error}");
     }
 }
 
-async fn tell(api: &Api<DynamicObject>, object: &DynamicObject, status: Value) -> kube::Result<()> {
+async fn tell(
+    client: &Client,
+    resource: &ApiResource,
+    object: &DynamicObject,
+    status: Value,
+) -> kube::Result<()> {
+    let place = DynamicObject::url_path(resource, object.namespace().as_deref());
     let (name, change) = (object.name_any(), json!({"status": status}));
-    let change = Patch::Merge(&change);
-    api.patch_status(&name, &PatchParams::default(), &change)
-        .await
-        .map(drop)
+    let (params, change) = (PatchParams::default(), Patch::Merge(&change));
+    let request = Request::new(place).patch_subresource("status", &name, &params, &change);
+    send(client, request).await
 }
 
 /// The one machine of a pool, which has joined.
 async fn make_machine(client: &Client, namespace: &str, pool: &DynamicObject) -> kube::Result<()> {
     let template = &pool.data["spec"]["template"];
     let machine = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "Machine");
-    let machine = ApiResource::from_gvk(&machine);
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &machine);
+    let resource = ApiResource::from_gvk(&machine);
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
     let machine = json!({
-        "apiVersion": machine.api_version, "kind": machine.kind,
+        "apiVersion": resource.api_version, "kind": resource.kind,
         "metadata": {"name": pool.name_any(), "labels": template["metadata"]["labels"]},
         "spec": template["spec"],
     });
     let machine = serde_json::from_value(machine).map_err(kube::Error::SerdeError)?;
     let made = api.create(&PostParams::default(), &machine).await?;
-    tell(&api, &made, json!({"nodeRef": {"name": pool.name_any()}})).await
+    let joined = json!({"nodeRef": {"name": pool.name_any()}});
+    tell(client, &resource, &made, joined).await
 }
 
 fn status(kind: &str, spec: &Value) -> Value {
