@@ -102,11 +102,13 @@ pub(super) async fn keep(
 /// Asks everybody once.
 async fn round(checks: &BTreeSet<Check>, held: &Passed) -> Passed {
     let places: BTreeSet<_> = checks.iter().map(|it| (it.machine, it.health)).collect();
+    // Not an async closure: the compiler fails over those in here when it goes on from an earlier build.
     let asked = places
         .into_iter()
-        .map(async |place| (place, ask(place).await));
+        .map(|place| async move { (place, ask(place).await) });
     let answers: BTreeMap<_, _> = join_all(asked).await.into_iter().collect();
-    let judged = checks.iter().map(async |check| {
+    let answers = &answers;
+    let judged = checks.iter().map(|check| async move {
         let answer = answers.get(&(check.machine, check.health)).copied();
         let answer = answer.unwrap_or(Answer::Silence);
         let before = held.get(check).copied();
