@@ -25,7 +25,7 @@ use serde_json::json;
 
 use super::{
     Figure,
-    crowd::{AT_ONCE, Awaited, Planned, create, marks, settle},
+    crowd::{AT_ONCE, Awaited, Planned, beside_floor, create, marks, settle},
     process::Process,
 };
 
@@ -139,17 +139,9 @@ async fn crowd(quiet: Duration) -> Result<Vec<Figure>> {
         unit,
     };
     let unbounded = f64::INFINITY;
-    Ok(vec![
-        figure("1,000 control planes written", took, 60.0, "s"),
-        figure(
-            "the same objects by a bare loop of creates",
-            in_turn,
-            unbounded,
-            "s",
-        ),
-        figure("times the floor", took / in_turn, 2.0, ""),
-        figure("the same objects, 32 at once", at_once, unbounded, "s"),
-        figure("times that", took / at_once, unbounded, ""),
+    let mut figures = vec![figure("1,000 control planes written", took, 60.0, "s")];
+    figures.extend(beside_floor(took, at_once, in_turn));
+    figures.extend([
         figure("writes for each", writes, unbounded, ""),
         figure("CPU of Steward for each", work, unbounded, "ms"),
         figure("memory when settled", settled, 200.0, "MiB"),
@@ -163,7 +155,8 @@ async fn crowd(quiet: Duration) -> Result<Vec<Figure>> {
         ),
         figure("CPU when idle", idle_cpu, 50.0, "mCPU"),
         figure("restart to settled, without a write", restart, 10.0, "s"),
-    ])
+    ]);
+    Ok(figures)
 }
 
 /// How long the same objects take on a server that is as new as the other one was, so many at a time.

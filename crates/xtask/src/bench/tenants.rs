@@ -27,7 +27,7 @@ use serde_json::json;
 
 use super::{
     Figure,
-    crowd::{AT_ONCE, Awaited, Planned, create, marks, settle},
+    crowd::{AT_ONCE, Awaited, Planned, beside_floor, create, marks, settle},
     process::{Process, text},
 };
 
@@ -160,17 +160,14 @@ async fn crowd(quiet: Duration) -> Result<Vec<Figure>> {
         unit,
     };
     let unbounded = f64::INFINITY;
-    Ok(vec![
-        figure("10,000 clusters: all children written", took, 250.0, "s"),
-        figure(
-            "the same objects by a bare loop of creates",
-            in_turn,
-            unbounded,
-            "s",
-        ),
-        figure("times the floor", took / in_turn, 2.0, ""),
-        figure("the same objects, 32 at once", at_once, unbounded, "s"),
-        figure("times that", took / at_once, unbounded, ""),
+    let mut figures = vec![figure(
+        "10,000 clusters: all children written",
+        took,
+        250.0,
+        "s",
+    )];
+    figures.extend(beside_floor(took, at_once, in_turn));
+    figures.extend([
         figure("last thousand against the first", last / stride(0), 1.2, ""),
         figure("settled after the last child", settled, unbounded, "s"),
         figure("writes for each", writes, unbounded, ""),
@@ -184,7 +181,8 @@ async fn crowd(quiet: Duration) -> Result<Vec<Figure>> {
         ),
         figure("CPU when idle", idle_cpu, unbounded, "mCPU"),
         figure("restart to settled, without a write", restart, 60.0, "s"),
-    ])
+    ]);
+    Ok(figures)
 }
 
 /// How long the objects of all clusters would take on a new server, so many at a time, from those of some.
