@@ -34,7 +34,7 @@ const BORN: &str = "newborn";
 /// Butler and Steward; the third of ours is the infrastructure, and tells of machines when they are there.
 const OURS: [&str; 2] = [
     "system:serviceaccount:butler-system:butler-controller",
-    "system:serviceaccount:butler-system:steward",
+    "system:serviceaccount:steward-system:steward",
 ];
 
 pub(super) fn measure() -> Result<Vec<Figure>> {
@@ -123,7 +123,8 @@ fn birth() -> Result<Birth> {
     let (from, begun) = (SystemClock.now(), Instant::now());
     run(Command::new(root().join("target/release/butlerctl"))
         .args(["--kubeconfig", &admin, "--namespace", TEAM])
-        .args(["cluster", "create", BORN, "--workers", "1"]))?;
+        .args(["cluster", "create", BORN, "--workers", "1"])
+        .args(["--kubernetes-version", "v1.35.4"]))?;
     let asked = ["get", "tenantcluster", BORN, "-n", TEAM, "-o"];
     let ask = |path: &str| {
         kubectl(
