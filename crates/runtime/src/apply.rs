@@ -9,7 +9,7 @@ use k8s_openapi::NamespaceResourceScope;
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
-    core::{ApiResource, request},
+    core::ApiResource,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -116,12 +116,8 @@ impl Applier {
         planned: &K,
     ) -> Result<K, ApiError> {
         let target = Target::of(planned)?;
-        let request = self.creation(&target);
-        let made = match request {
-            Ok(request) => self.client.request(request).await,
-            Err(error) => Err(kube::Error::BuildRequest(error)),
-        };
-        match made {
+        let request = self.creation(&target).map_err(target.failed("create"))?;
+        match self.client.request(request).await {
             Err(error) if is_already_there(&error) => {}
             made => {
                 let made = made.map_err(target.failed("create"))?;
@@ -129,8 +125,7 @@ impl Applier {
                 return Ok(made);
             }
         }
-        self.adopt(&target, None).await?;
-        let answer = self.send(&target, &target.stamped(), "").await?;
+        let answer = self.take_over(&target).await?;
         let typed = serde_json::to_value(&answer).and_then(serde_json::from_value);
         typed.map_err(|error| target.failed("apply")(kube::Error::SerdeError(error)))
     }
@@ -165,8 +160,12 @@ impl Applier {
             Err(error) if is_already_there(&error) => {}
             made => return made.map_err(target.failed("create")),
         }
+        self.take_over(target).await.map(drop)
+    }
+
+    async fn take_over(&self, target: &Target) -> Result<DynamicObject, ApiError> {
         self.adopt(target, None).await?;
-        self.send(target, &target.stamped(), "").await.map(drop)
+        self.send(target, &target.stamped(), "").await
     }
 
     async fn send(
@@ -219,20 +218,21 @@ impl Applier {
     }
 
     async fn post(&self, target: &Target) -> Result<(), kube::Error> {
-        brief::send(&self.client, self.creation(target)).await?;
+        brief::send(&self.client, self.creation(target)?).await?;
         target.log_created();
         Ok(())
     }
 
-    fn creation(&self, target: &Target) -> Result<http::Request<Vec<u8>>, request::Error> {
+    fn creation(&self, target: &Target) -> kube::Result<http::Request<Vec<u8>>> {
         let mut body = target.body.clone();
         drift::stamp_created(&mut body);
-        let body = serde_json::to_vec(&body).map_err(request::Error::SerializeBody)?;
+        let body = serde_json::to_vec(&body).map_err(kube::Error::SerdeError)?;
         let params = PostParams {
             field_manager: Some(self.manager.to_owned()),
             ..PostParams::default()
         };
-        target.request().create(&params, body)
+        let request = target.request().create(&params, body);
+        request.map_err(kube::Error::BuildRequest)
     }
 
     /// Deletes exactly the object that was seen: a cache that is behind loses with a conflict.

@@ -7,7 +7,7 @@
 
 pub mod apply;
 pub mod backoff;
-mod brief;
+pub mod brief;
 pub mod chance;
 pub mod clock;
 pub mod conditions;

@@ -48,7 +48,7 @@ pub async fn report<K: Applicable, S: Serialize + PartialEq + Debug + Sync>(
     if held == Some(next) {
         return Ok(Outcome::Unchanged);
     }
-    let request = request(applier, object, None, next);
+    let request = request(applier, object, None, next).map_err(failed(object))?;
     let written = brief::send(applier.client(), request).await;
     let written = written.map_err(failed(object))?;
     applier.own_writes().record(object, &written);
@@ -76,8 +76,7 @@ where
     K: Applicable + DeserializeOwned,
     S: Serialize + Debug + Sync,
 {
-    let request = request(applier, seen, seen.resource_version(), next)
-        .map_err(|error| failed(seen)(kube::Error::BuildRequest(error)))?;
+    let request = request(applier, seen, seen.resource_version(), next).map_err(failed(seen))?;
     let written: K = applier
         .client()
         .request(request)
@@ -92,7 +91,7 @@ fn request<K: Applicable, S: Serialize + Debug>(
     object: &K,
     resource_version: Option<String>,
     next: &S,
-) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
+) -> kube::Result<http::Request<Vec<u8>>> {
     let body = Report {
         api_version: K::api_version(&()).into_owned(),
         kind: K::kind(&()).into_owned(),
@@ -106,12 +105,10 @@ fn request<K: Applicable, S: Serialize + Debug>(
     };
     let params = PatchParams::apply(applier.manager()).force();
     let place = K::url_path(&(), object.namespace().as_deref());
-    Request::new(place).patch_subresource(
-        "status",
-        &object.name_any(),
-        &params,
-        &Patch::Apply(&body),
-    )
+    let body = Patch::Apply(&body);
+    Request::new(place)
+        .patch_subresource("status", &object.name_any(), &params, &body)
+        .map_err(kube::Error::BuildRequest)
 }
 
 fn failed<K: Applicable>(object: &K) -> impl FnOnce(kube::Error) -> ApiError + use<K> {

@@ -307,7 +307,9 @@ fn make_folder(folder: &Path) -> Result<(), Error> {
     loop {
         match fs::create_dir_all(folder) {
             // The common one was there when it was to be made, and was not a moment later; or the other way round.
-            Err(error) if is_fleeting(&error) && Instant::now() < deadline => {}
+            Err(error) if is_fleeting(&error) && Instant::now() < deadline => {
+                std::thread::yield_now();
+            }
             result => return result.map_err(Error::file("make", folder)),
         }
     }

@@ -2,13 +2,15 @@
 //! at once, and machines, which take longer to start in life as well, come when they are told to.
 
 use anyhow::Result;
-use butler_runtime::task::{self, Task};
+use butler_runtime::{
+    brief,
+    task::{self, Task},
+};
 use futures::StreamExt as _;
-use http::{HeaderValue, header::ACCEPT};
 use kube::{
     Api, Client, Resource as _, ResourceExt as _,
     api::{DynamicObject, Patch, PatchParams, PostParams},
-    core::{ApiResource, GroupVersionKind, Request, request},
+    core::{ApiResource, GroupVersionKind, Request},
     runtime::{WatchStreamExt as _, watcher},
 };
 use serde_json::{Value, json};
@@ -64,18 +66,6 @@ async fn report(client: &Client, resource: &ApiResource, object: DynamicObject) 
     }
 }
 
-/// Sends a request whose answer nobody reads, so that it is a short one: what is measured shares the server.
-async fn send(
-    client: &Client,
-    request: Result<http::Request<Vec<u8>>, request::Error>,
-) -> kube::Result<()> {
-    const METADATA: HeaderValue =
-        HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
-    let mut request = request.map_err(kube::Error::BuildRequest)?;
-    request.headers_mut().insert(ACCEPT, METADATA);
-    client.request_text(request).await.map(drop)
-}
-
 async fn tell(
     client: &Client,
     resource: &ApiResource,
@@ -86,7 +76,8 @@ async fn tell(
     let (name, change) = (object.name_any(), json!({"status": status}));
     let (params, change) = (PatchParams::default(), Patch::Merge(&change));
     let request = Request::new(place).patch_subresource("status", &name, &params, &change);
-    send(client, request).await
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    brief::send(client, request).await.map(drop)
 }
 
 /// The one machine of a pool, which has joined.
