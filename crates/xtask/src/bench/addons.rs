@@ -27,6 +27,7 @@ use serde_json::{Value, json};
 use super::{
     Figure,
     crowd::{AT_ONCE, Awaited, Planned, create, marks, settle},
+    figure,
     process::{Process, text},
 };
 
@@ -93,12 +94,6 @@ async fn crowd(quiet: Duration) -> Result<Vec<Figure>> {
     }
     let repaired = repair(&client).await?.as_secs_f64();
 
-    let figure = |name, value, goal, unit| Figure {
-        name,
-        value,
-        goal,
-        unit,
-    };
     let none = f64::INFINITY;
     Ok(vec![
         figure("1,000 releases installed and healthy", took, 120.0, "s"),

@@ -21,7 +21,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::Figure;
+use super::{Figure, figure};
 
 /// Requests under way at the same time.
 pub(super) const AT_ONCE: usize = 32;
@@ -93,12 +93,6 @@ pub(super) async fn create(
 
 /// What a crowd took, beside the same objects written by bare creates, 32 at a time and one after the other.
 pub(super) fn beside_floor(took: f64, at_once: f64, in_turn: f64) -> [Figure; 4] {
-    let figure = |name, value, goal, unit| Figure {
-        name,
-        value,
-        goal,
-        unit,
-    };
     let unbounded = f64::INFINITY;
     [
         figure(

@@ -35,7 +35,7 @@ use kube::{
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::Figure;
+use super::{Figure, figure};
 use crate::up;
 
 /// Allocations and releases that are timed, at least.
@@ -64,12 +64,6 @@ pub(super) fn measure() -> Result<Vec<Figure>> {
         "{STEPS} operations beside the model in {:.0?}",
         started.elapsed()
     );
-    let figure = |name, value, goal, unit| Figure {
-        name,
-        value,
-        goal,
-        unit,
-    };
     Ok(vec![
         figure("allocate+release, fragmented /20", small, 1000.0, "ns"),
         figure("allocate+release, fragmented /16", middle, 1000.0, "ns"),

@@ -13,7 +13,7 @@ use butler_runtime::clock::{Clock as _, SystemClock};
 use butler_toolchain::Toolchain;
 
 use super::{
-    Figure,
+    Figure, figure,
     waiting::{Scope, waits},
 };
 use crate::{steps::is_root, workspace::root};
@@ -52,12 +52,6 @@ pub(super) fn measure() -> Result<Vec<Figure>> {
     let born = birth()?;
     let down = butleradm("down")?;
     butleradm("reset")?;
-    let figure = |name, value, goal, unit| Figure {
-        name,
-        value,
-        goal,
-        unit,
-    };
     Ok(vec![
         figure("warm up, with a tenant and its worker", up, 60.0, "s"),
         figure("down", down, 10.0, "s"),

@@ -48,6 +48,15 @@ pub(crate) struct Figure {
     pub(crate) unit: &'static str,
 }
 
+fn figure(name: &'static str, value: f64, goal: f64, unit: &'static str) -> Figure {
+    Figure {
+        name,
+        value,
+        goal,
+        unit,
+    }
+}
+
 /// Measures with what users run: what this process does is part of the figures too. All programs are built at once,
 /// because each selection of them would build the large libraries again.
 fn optimised(subject: Subject, quiet: u64) -> Result<()> {

@@ -26,6 +26,7 @@ use serde_json::json;
 use super::{
     Figure,
     crowd::{AT_ONCE, Awaited, Planned, beside_floor, create, marks, settle},
+    figure,
     process::Process,
 };
 
@@ -132,12 +133,6 @@ async fn crowd(quiet: Duration) -> Result<Vec<Figure>> {
     let hundred = |index: usize| marks.get(index).copied().unwrap_or_default().as_secs_f64();
     let first = hundred(0);
     let last = took - hundred(marks.len().saturating_sub(2));
-    let figure = |name, value, goal, unit| Figure {
-        name,
-        value,
-        goal,
-        unit,
-    };
     let unbounded = f64::INFINITY;
     let mut figures = vec![figure("1,000 control planes written", took, 60.0, "s")];
     figures.extend(beside_floor(took, at_once, in_turn));

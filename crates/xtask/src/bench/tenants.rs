@@ -28,6 +28,7 @@ use serde_json::json;
 use super::{
     Figure,
     crowd::{AT_ONCE, Awaited, Planned, beside_floor, create, marks, settle},
+    figure,
     process::{Process, text},
 };
 
@@ -153,12 +154,6 @@ async fn crowd(quiet: Duration) -> Result<Vec<Figure>> {
 
     let stride = |index: usize| marks.get(index).copied().unwrap_or_default().as_secs_f64();
     let last = took - stride(marks.len().saturating_sub(2));
-    let figure = |name, value, goal, unit| Figure {
-        name,
-        value,
-        goal,
-        unit,
-    };
     let unbounded = f64::INFINITY;
     let mut figures = vec![figure(
         "10,000 clusters: all children written",

@@ -11,7 +11,7 @@ use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::{Api, Client, api::PostParams};
 use serde_json::{Value, json};
 
-use super::{Figure, Process, STEWARD, make_namespace};
+use super::{Figure, Process, STEWARD, figure, make_namespace};
 
 const NAMESPACE: &str = "serving";
 const READY_TENANTS: usize = 20;
@@ -50,12 +50,6 @@ pub(super) async fn measure() -> Result<Vec<Figure>> {
     let each = steward.memory()?.saturating_sub(before) as f64 / READY_TENANTS as f64;
     steward.stop()?;
     println!("{asked} requests during the upgrade, {failed} failed");
-    let figure = |name, value, goal, unit| Figure {
-        name,
-        value,
-        goal,
-        unit,
-    };
     Ok(vec![
         figure("create to /readyz", ours, f64::INFINITY, "s"),
         figure(
