@@ -64,7 +64,7 @@ impl Binaries {
     }
 }
 
-fn yaml_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+pub(crate) fn yaml_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let entries = fs::read_dir(folder).map_err(Error::file("list", folder))?;
     let mut files = Vec::new();
     for entry in entries {

@@ -40,6 +40,7 @@ mod definitions;
 mod ended;
 pub mod etcd;
 pub mod faults;
+pub mod flux;
 mod guardian;
 mod host;
 mod kubectl;

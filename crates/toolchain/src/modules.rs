@@ -38,11 +38,14 @@ pub(crate) fn embedded() -> Vec<GoModule> {
         "coredns",
         "etcd",
         "helm",
+        "helm-controller",
         "konnectivity",
         "kubernetes-1.34",
         "kubernetes-1.35",
+        "kustomize-controller",
         "local-path-provisioner",
         "metrics-server",
         "registry",
+        "source-controller",
     ]
 }

@@ -150,9 +150,18 @@ impl Toolchain {
 
     /// The folder of an installed component's Helm chart, such as `cilium`.
     pub fn chart(&self, component: &str) -> Result<PathBuf, Error> {
-        let name = format!("{component}-chart");
-        let found = self.settings.manifest.find(&name, None);
-        let (component, artifact) = found.ok_or_else(|| self.unknown(&name))?;
+        self.tree(&format!("{component}-chart"))
+    }
+
+    /// The folder of an installed component's custom resource definitions, such as `helm-controller`.
+    pub fn definitions(&self, component: &str) -> Result<PathBuf, Error> {
+        self.tree(&format!("{component}-definitions"))
+    }
+
+    /// The folder of a tree that was taken from one place.
+    fn tree(&self, name: &str) -> Result<PathBuf, Error> {
+        let found = self.settings.manifest.find(name, None);
+        let (component, artifact) = found.ok_or_else(|| self.unknown(name))?;
         let folder = self.installed(component, artifact)?.path;
         // A tree keeps the places that its files have in the Go module.
         Ok(match &artifact.kind {
