@@ -4,16 +4,20 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{self, Write as _},
+    net::Ipv4Addr,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
+use socket2::{Domain, Socket, Type};
 use thiserror::Error;
+use tokio::net::TcpSocket;
 
 use crate::{
     diff::{Step, diff},
     iproute,
     layout::Layout,
+    plan::mark_of,
     space,
     state::{Content, FILTER_TABLE, Filter, Space, State, Target, count_rules},
 };
@@ -90,6 +94,18 @@ impl Fabric {
         work: impl FnOnce() -> io::Result<T> + Send,
     ) -> io::Result<T> {
         space::visit(&self.folder, space, work)
+    }
+
+    /// A socket whose connections to load balancers go by this machine, whether it is one of theirs or not: to find out
+    /// whether it would serve, before anybody is sent there.
+    pub fn socket_by(&self, machine: Ipv4Addr) -> io::Result<TcpSocket> {
+        let socket = self.inside(&Space::Router, || {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+            socket.set_mark(mark_of(machine))?;
+            socket.set_nonblocking(true)?;
+            Ok(socket)
+        });
+        Ok(TcpSocket::from_std_stream(socket?.into()))
     }
 
     /// What there is. Of kernel settings only those in `wanted` are looked at.

@@ -13,7 +13,8 @@ use std::{collections::BTreeSet, net::Ipv4Addr};
 use butler_fabric::{
     Balancer, Cluster, Endpoint, Fabric, Keeper, Layout, Machine, Node, Records, Space, Table, plan,
 };
-use world::{World, in_world, listen_on_the_default_route, say, try_to_send, until};
+use tokio::time::timeout;
+use world::{PATIENCE, World, in_world, listen_on_the_default_route, say, try_to_send, until};
 
 fn ip(text: &str) -> Ipv4Addr {
     text.parse().unwrap()
@@ -157,6 +158,32 @@ fn a_load_balancer_leads_to_its_machines_from_everywhere_and_follows_the_records
         // No machine, no route, and the caller is told.
         records.clusters[2].balancers.clear();
         fabric.apply(&plan(&records.admit())).unwrap();
+        world.refused(&Space::Host, "10.40.0.1", "10.40.0.131");
+    });
+}
+
+#[test]
+fn a_load_balancer_can_be_asked_by_way_of_a_machine_that_nobody_is_sent_to_yet() {
+    in_world(|world| {
+        let mut records = records();
+        records.clusters[2].balancers.clear();
+        let fabric = up(&world, records);
+        for machine in ["b1", "b2"] {
+            world.serve(&of(machine), machine);
+        }
+        // Only this one has what kube-proxy's rules would do.
+        carry(&world, "b2", "10.40.0.131");
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let reaches = |machine: &str| {
+            runtime.block_on(async {
+                let socket = fabric.socket_by(ip(machine)).unwrap();
+                let balancer = "10.40.0.131:8080".parse().unwrap();
+                let connected = timeout(PATIENCE, socket.connect(balancer)).await;
+                connected.expect("somebody answers").map(drop)
+            })
+        };
+        reaches("10.40.0.32").unwrap();
+        reaches("10.40.0.31").unwrap_err();
         world.refused(&Space::Host, "10.40.0.1", "10.40.0.131");
     });
 }

@@ -20,7 +20,7 @@ use rustix::{
 
 const INSIDE: &str = "BUTLER_FABRIC_TEST_WORLD";
 const PORT: u16 = 8080;
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs `test` in a world of its own; skipped, and said so, without the rights to make one.
 pub(crate) fn in_world(test: impl FnOnce(World)) {

@@ -119,7 +119,7 @@ mod tests {
             name: (*name).to_owned(),
             held: None,
             health_port: None,
-            node_port: None,
+            port: None,
         };
         View {
             nodes: Vec::new(),

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use butler_fabric::Records;
+use butler_fabric::{Fabric, Records};
 use butler_runtime::{task, watch::Feed};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
@@ -120,7 +120,9 @@ pub(super) async fn follow(
     let _claiming = task::spawn("claim addresses", claiming);
     let (checks, wanted) = watch::channel(seen.checks(&settings, &book.ledger()));
     let (passing, mut passed) = watch::channel(seen.passed.clone());
-    let _checking = task::spawn("check nodes", health::keep(wanted, passing));
+    let fabric = Fabric::new(paths.network());
+    let by = move |machine| fabric.socket_by(machine);
+    let _checking = task::spawn("check nodes", health::keep(wanted, passing, by));
     let management = follow::cluster(
         MANAGEMENT_CLUSTER.to_owned(),
         client.clone(),

@@ -144,7 +144,7 @@ fn service(service: &Service) -> Option<SeenService> {
         name: format!("{}/{}", service.namespace()?, service.name_any()),
         held,
         health_port: spec.health_check_node_port.and_then(port),
-        node_port: connected.find_map(|it| it.node_port.and_then(port)),
+        port: connected.find_map(|it| port(it.port)),
     })
 }
 

@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    net::Ipv4Addr,
+    net::{Ipv4Addr, SocketAddrV4},
     time::Duration,
 };
 
@@ -12,7 +12,7 @@ use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     sync::watch,
     time::{sleep, timeout},
 };
@@ -35,26 +35,18 @@ pub struct Check {
     pub machine: Ipv4Addr,
     /// Where it says whether it serves.
     pub health: u16,
-    /// Where a connection must have come through once: kube-proxy calls itself healthy while it starts, before its
-    /// rules are there.
-    pub through: Option<u16>,
+    /// The load balancer, to which a connection by way of the machine must have come through once: a node calls itself
+    /// healthy before it has the rules of an address that was given a moment ago.
+    pub through: Option<SocketAddrV4>,
 }
 
 impl Check {
-    /// How to find out whether a machine serves this Service.
-    pub(super) fn of(service: &SeenService, machine: Ipv4Addr) -> Self {
-        match service.health_port {
-            // There only when the rules are.
-            Some(health) => Self {
-                machine,
-                health,
-                through: None,
-            },
-            None => Self {
-                machine,
-                health: HEALTH,
-                through: service.node_port,
-            },
+    /// How to find out whether a machine serves this Service at its address.
+    pub(super) fn of(service: &SeenService, address: Ipv4Addr, machine: Ipv4Addr) -> Self {
+        Self {
+            machine,
+            health: service.health_port.unwrap_or(HEALTH),
+            through: service.port.map(|port| SocketAddrV4::new(address, port)),
         }
     }
 }
@@ -70,15 +62,17 @@ enum Answer {
 /// What is known of a check that was passed: how often there was no answer since.
 type Passed = BTreeMap<Check, u8>;
 
-/// Never ends. What `passed` holds at first is believed until it is asked for.
+/// Never ends. What `passed` holds at first is believed until it is asked for. `by` makes a socket whose connections to
+/// load balancers go by a machine.
 pub(super) async fn keep(
     mut wanted: watch::Receiver<BTreeSet<Check>>,
     passed: watch::Sender<BTreeSet<Check>>,
+    by: impl Fn(Ipv4Addr) -> io::Result<TcpSocket>,
 ) {
     let mut held: Passed = passed.borrow().iter().map(|check| (*check, 0)).collect();
     loop {
         let checks = wanted.borrow_and_update().clone();
-        held = round(&checks, &held).await;
+        held = round(&checks, &held, &by).await;
         let next: BTreeSet<_> = held.keys().copied().collect();
         passed.send_if_modified(|told| {
             let changed = *told != next;
@@ -100,7 +94,11 @@ pub(super) async fn keep(
 }
 
 /// Asks everybody once.
-async fn round(checks: &BTreeSet<Check>, held: &Passed) -> Passed {
+async fn round(
+    checks: &BTreeSet<Check>,
+    held: &Passed,
+    by: &impl Fn(Ipv4Addr) -> io::Result<TcpSocket>,
+) -> Passed {
     let places: BTreeSet<_> = checks.iter().map(|it| (it.machine, it.health)).collect();
     // Not an async closure: the compiler fails over those in here when it goes on from an earlier build.
     let asked = places
@@ -113,21 +111,33 @@ async fn round(checks: &BTreeSet<Check>, held: &Passed) -> Passed {
         let answer = answer.unwrap_or(Answer::Silence);
         let before = held.get(check).copied();
         let through = match check.through {
-            Some(port) if before.is_none() && answer == Answer::Serves => {
-                reaches((check.machine, port)).await
+            Some(place) if is_in_doubt(before, answer) => {
+                Some(reaches(by(check.machine), place).await)
             }
-            Some(_) | None => true,
+            Some(_) | None => None,
         };
         Some((*check, judge(before, answer, through)?))
     });
     join_all(judged).await.into_iter().flatten().collect()
 }
 
-/// The silences since a check was last passed, for one that still is.
-fn judge(before: Option<u8>, answer: Answer, through: bool) -> Option<u8> {
+/// Whether a connection tells more than the answer.
+fn is_in_doubt(before: Option<u8>, answer: Answer) -> bool {
+    match answer {
+        Answer::Serves => before.is_none(),
+        // Not everything that serves has somebody to say so.
+        Answer::Silence => true,
+        Answer::ServesNot => false,
+    }
+}
+
+/// The silences since a check was last passed, for one that still is. `through` is whether a connection came through,
+/// where one was tried.
+fn judge(before: Option<u8>, answer: Answer, through: Option<bool>) -> Option<u8> {
     match (before, answer) {
         (Some(_), Answer::Serves) => Some(0),
-        (None, Answer::Serves) => through.then_some(0),
+        (None, Answer::Serves) => through.unwrap_or(true).then_some(0),
+        (_, Answer::Silence) if through == Some(true) => Some(0),
         (Some(silences), Answer::Silence) => Some(silences + 1).filter(|it| *it < SILENCES),
         (None, Answer::Silence) | (_, Answer::ServesNot) => None,
     }
@@ -153,9 +163,18 @@ async fn status(place: (Ipv4Addr, u16)) -> io::Result<[u8; 3]> {
     Ok(code)
 }
 
-async fn reaches(place: (Ipv4Addr, u16)) -> bool {
-    let connected = timeout(PATIENCE, TcpStream::connect(place)).await;
-    matches!(connected, Ok(Ok(_)))
+async fn reaches(socket: io::Result<TcpSocket>, place: SocketAddrV4) -> bool {
+    match socket {
+        Ok(socket) => {
+            let connected = timeout(PATIENCE, socket.connect(place.into())).await;
+            matches!(connected, Ok(Ok(_)))
+        }
+        Err(error) => {
+            // The router is made anew, and so are the routes that this is about.
+            tracing::debug!(%error, "no connection can be tried");
+            false
+        }
+    }
 }
 
 #[cfg(test)]
@@ -180,6 +199,11 @@ mod tests {
         (port, task::spawn("node", answering))
     }
 
+    /// Here every way leads to the same machine.
+    fn by(_machine: Ipv4Addr) -> io::Result<TcpSocket> {
+        TcpSocket::new_v4()
+    }
+
     /// A port on which nobody listens.
     async fn closed() -> u16 {
         let listener = TcpListener::bind((HERE, 0)).await.unwrap();
@@ -194,27 +218,52 @@ mod tests {
         let check = Check {
             machine: HERE,
             health,
-            through: Some(through),
+            through: Some(SocketAddrV4::new(HERE, through)),
         };
         let checks = BTreeSet::from([check]);
-        let held = round(&checks, &Passed::new()).await;
+        let held = round(&checks, &Passed::new(), &by).await;
         assert_eq!(held, Passed::new(), "it has no rules yet");
 
         let service = TcpListener::bind((HERE, through)).await.unwrap();
-        let held = round(&checks, &held).await;
+        let held = round(&checks, &held, &by).await;
         assert_eq!(held, Passed::from([(check, 0)]));
         drop(service);
-        let held = round(&checks, &held).await;
+        let held = round(&checks, &held, &by).await;
         assert_eq!(held, Passed::from([(check, 0)]), "pods may come and go");
 
         says.send_replace("");
-        let held = round(&checks, &held).await;
+        let held = round(&checks, &held, &by).await;
         assert_eq!(held, Passed::from([(check, 1)]), "once may be nothing");
-        assert_eq!(round(&checks, &held).await, Passed::new());
+        assert_eq!(round(&checks, &held, &by).await, Passed::new());
 
         says.send_replace("HTTP/1.0 503 Service Unavailable\r\n\r\n");
         let held = Passed::from([(check, 0)]);
-        assert_eq!(round(&checks, &held).await, Passed::new(), "it said so");
+        assert_eq!(
+            round(&checks, &held, &by).await,
+            Passed::new(),
+            "it said so"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_node_that_says_nothing_serves_for_as_long_as_connections_come_through_it() {
+        let service = TcpListener::bind((HERE, 0)).await.unwrap();
+        let port = service.local_addr().unwrap().port();
+        let check = Check {
+            machine: HERE,
+            health: closed().await,
+            through: Some(SocketAddrV4::new(HERE, port)),
+        };
+        let checks = BTreeSet::from([check]);
+        let mut held = Passed::new();
+        for _ in 0..3 {
+            held = round(&checks, &held, &by).await;
+            assert_eq!(held, Passed::from([(check, 0)]));
+        }
+        drop(service);
+        held = round(&checks, &held, &by).await;
+        assert_eq!(held, Passed::from([(check, 1)]), "once may be nothing");
+        assert_eq!(round(&checks, &held, &by).await, Passed::new());
     }
 
     #[tokio::test]
@@ -228,7 +277,7 @@ mod tests {
         };
         let (asking, wanted) = watch::channel(BTreeSet::from([check]));
         let (passed, mut told) = watch::channel(BTreeSet::new());
-        let _keeping = task::spawn("keep", keep(wanted, passed));
+        let _keeping = task::spawn("keep", keep(wanted, passed, by));
         told.wait_for(|passed| passed.contains(&check))
             .await
             .unwrap();

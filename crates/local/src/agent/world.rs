@@ -45,9 +45,9 @@ pub struct SeenService {
     /// Where nodes say whether they have a pod of it, if only those serve.
     #[serde(default)]
     pub health_port: Option<u16>,
-    /// A port of every node that leads to its pods.
+    /// A port of its own that takes connections.
     #[serde(default)]
-    pub node_port: Option<u16>,
+    pub port: Option<u16>,
 }
 
 /// What was last seen of a cluster. It is kept while the cluster does not answer.
@@ -133,7 +133,7 @@ pub fn checks(
         let nodes = nodes.filter(move |node| node.ready && own.contains(&node.address));
         nodes.flat_map(move |node| {
             let balanced = balanced(id, view, given);
-            balanced.map(|(_, service)| Check::of(service, node.address))
+            balanced.map(|(address, service)| Check::of(service, address, node.address))
         })
     })
     .collect()
@@ -170,24 +170,25 @@ fn see(
         .map(|(address, service)| Balancer {
             address,
             machines: serving(&view.nodes, |node| {
-                passed.contains(&Check::of(service, node))
+                passed.contains(&Check::of(service, address, node))
             }),
         })
         .collect();
 }
 
-/// The nodes that take traffic. One that is being emptied goes soon, and what is sent to it then is lost. If no node says
-/// that it serves, rather try than refuse: it may be that only the answer is missing.
+/// The nodes that take traffic. One that is being emptied goes soon, and what is sent to it then is lost. If no node is
+/// known to serve, rather try than refuse, since it may be that only the answer is missing; but always the same one:
+/// whoever had an answer must not be sent next to a node that is not as far.
 fn serving(nodes: &[SeenNode], serves: impl Fn(Ipv4Addr) -> bool) -> BTreeSet<Ipv4Addr> {
-    let of = |wanted: &dyn Fn(&SeenNode) -> bool| -> BTreeSet<_> {
+    let of = |wanted: &dyn Fn(&SeenNode) -> bool, most: usize| -> BTreeSet<_> {
         let ready = nodes.iter().filter(|node| node.ready && wanted(node));
-        ready.map(|node| node.address).collect()
+        ready.map(|node| node.address).take(most).collect()
     };
     let by_preference = [
-        of(&|node| serves(node.address) && !node.draining),
-        of(&|node| serves(node.address)),
-        of(&|node| !node.draining),
-        of(&|_| true),
+        of(&|node| serves(node.address) && !node.draining, usize::MAX),
+        of(&|node| serves(node.address), usize::MAX),
+        of(&|node| !node.draining, 1),
+        of(&|_| true, 1),
     ];
     let mut some = by_preference.into_iter().filter(|it| !it.is_empty());
     some.next().unwrap_or_default()
@@ -271,7 +272,7 @@ mod tests {
             [second],
             "not before it has its rules"
         );
-        assert_eq!(of(&both, &[]), [first, second]);
+        assert_eq!(of(&both, &[]), [first], "both may not be as far");
         assert_eq!(of(&[node(first, false)], &[first]), [""; 0]);
     }
 
@@ -280,7 +281,7 @@ mod tests {
             name: name.to_owned(),
             held: None,
             health_port,
-            node_port: Some(30080),
+            port: Some(80),
         }
     }
 
@@ -306,13 +307,13 @@ mod tests {
             let checks = checks(&settings(), &book(), &views, &web("10.40.0.130"));
             checks.into_iter().collect::<Vec<_>>()
         };
-        let check = |health, through| Check {
+        let check = |health| Check {
             machine: "10.40.0.2".parse().unwrap(),
             health,
-            through,
+            through: Some("10.40.0.130:80".parse().unwrap()),
         };
-        assert_eq!(ask(None), [check(10256, Some(30080))]);
-        assert_eq!(ask(Some(31000)), [check(31000, None)]);
+        assert_eq!(ask(None), [check(10256)]);
+        assert_eq!(ask(Some(31000)), [check(31000)]);
     }
 
     fn pod(namespace: &str, control_plane: &str, address: &str) -> SeenPod {
