@@ -32,7 +32,7 @@ pub(crate) struct Args {
         env = "BUTLER_CHART_MIRRORS",
         value_name = "FROM=TO",
         value_delimiter = ',',
-        value_parser = mirror
+        value_parser = addon_engine::mirror
     )]
     chart_mirror: Vec<(String, String)>,
     /// Reach tenants by their endpoints instead of their Services: for running outside the cluster
@@ -41,17 +41,6 @@ pub(crate) struct Args {
     /// Leaves addons alone, and needs no Helm
     #[arg(long)]
     without_addons: bool,
-}
-
-fn mirror(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((from, to)) if from.contains("://") && to.contains("://") => {
-            Ok((from.to_owned(), to.to_owned()))
-        }
-        _ => {
-            Err("two addresses are needed, such as https://a.example.com=oci://b.local".to_owned())
-        }
-    }
 }
 
 impl Args {

@@ -19,6 +19,7 @@ use crate::{
     brief, drift,
     error::{ApiError, is_already_there, is_not_found},
     own_writes::OwnWrites,
+    pressure,
 };
 
 /// Writes planned objects under one field manager.
@@ -110,24 +111,32 @@ impl Applier {
         Ok(Outcome::Written)
     }
 
-    /// Makes an object that is not watched yet, and gives it as the server filled it in.
+    /// Makes an object that is not watched yet, and gives it as the server filled it in. Nothing is done, nor given,
+    /// where an object of this name stands that has another controller, or none.
     pub async fn apply_new<K: Applicable + DeserializeOwned>(
         &self,
         planned: &K,
-    ) -> Result<K, ApiError> {
+    ) -> Result<Option<K>, ApiError> {
         let target = Target::of(planned)?;
         let request = self.creation(&target).map_err(target.failed("create"))?;
         match self.client.request(request).await {
             Err(error) if is_already_there(&error) => {}
             made => {
                 let made = made.map_err(target.failed("create"))?;
-                target.log_created();
-                return Ok(made);
+                created(&target);
+                return Ok(Some(made));
             }
+        }
+        let live = target.api(&self.client).get_metadata(&target.name).await;
+        let live = live.map_err(target.failed("get"))?;
+        if controller(&live) != controller(planned) {
+            return Ok(None);
         }
         let answer = self.take_over(&target).await?;
         let typed = serde_json::to_value(&answer).and_then(serde_json::from_value);
-        typed.map_err(|error| target.failed("apply")(kube::Error::SerdeError(error)))
+        typed
+            .map(Some)
+            .map_err(|error| target.failed("apply")(kube::Error::SerdeError(error)))
     }
 
     /// Applies over exactly the object that was seen: a view that is behind loses with a conflict. For content that
@@ -178,6 +187,7 @@ impl Applier {
         let api = target.api(&self.client);
         let answer = api.patch(&target.name, &params, &Patch::Apply(body)).await;
         let answer = answer.map_err(target.failed("apply"))?;
+        pressure::wrote();
         tracing::info!(kind = target.resource.kind, name = %target.full_name(), because, "applied");
         Ok(answer)
     }
@@ -219,7 +229,7 @@ impl Applier {
 
     async fn post(&self, target: &Target) -> Result<(), kube::Error> {
         brief::send(&self.client, self.creation(target)?).await?;
-        target.log_created();
+        created(target);
         Ok(())
     }
 
@@ -247,6 +257,7 @@ impl Applier {
         };
         match self.api_of(seen).delete(&seen.name_any(), &params).await {
             Ok(_) => {
+                pressure::wrote();
                 tracing::info!(kind = %K::kind(&()), name = %full_name(seen), "deleted");
                 Ok(())
             }
@@ -282,6 +293,18 @@ impl Applier {
             None => Api::all_with(self.client.clone(), &resource),
         }
     }
+}
+
+/// UID of the object that an object is controlled by.
+fn controller(object: &impl Resource) -> Option<&str> {
+    let mut owners = object.owner_references().iter();
+    let owner = owners.find(|owner| owner.controller == Some(true))?;
+    Some(&owner.uid)
+}
+
+fn created(target: &Target) {
+    pressure::wrote();
+    target.log_created();
 }
 
 /// `namespace/name`, or the name of what has no namespace.

@@ -29,6 +29,9 @@ use crate::{
     watch::{Change, Feed, Watchable},
 };
 
+/// After so many passes that left their report to the next one, somebody wants to know.
+const PUT_OFF_IN_A_ROW: u32 = 3;
+
 /// When to look at an object again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum Wake {
@@ -106,12 +109,22 @@ struct Memory {
     generation: Option<i64>,
     /// Passes that failed in a row.
     failures: u32,
+    /// Passes in a row that left their report to the next one.
+    put_off: u32,
+}
+
+impl Memory {
+    fn may_put_off(&self) -> bool {
+        self.put_off < PUT_OFF_IN_A_ROW
+    }
 }
 
 /// How a pass ended.
 enum End {
     /// When to look again, if not only after a change.
     Well(Option<Duration>),
+    /// It left its report to the next pass.
+    Unsaid(Duration),
     /// It failed, and is worth another try or not.
     Badly { again: bool },
     /// The object went meanwhile.
@@ -141,11 +154,13 @@ pub async fn run<R: Reconciler>(
     let mut passes = FuturesUnordered::new();
     let places = usize::from(bounds.concurrency);
     loop {
-        while let Some((key, claim)) = queue.take(Instant::now(), places) {
-            let is_crowded = claim == Claim::Fresh && queue.fresh() > places;
+        while let Some(key) = queue.take(Instant::now(), places) {
             let object = feed.store().get(&key);
+            let mut is_crowded = queue.waiting() > places;
             if let Some(object) = &object {
-                memories.entry(key.clone()).or_default().generation = object.meta().generation;
+                let memory = memories.entry(key.clone()).or_default();
+                memory.generation = object.meta().generation;
+                is_crowded &= memory.may_put_off();
             }
             let pass = pass(
                 Arc::clone(&reconciler),
@@ -213,9 +228,16 @@ fn next<K: Watchable>(
     match end {
         End::Well(next) => {
             if let Some(memory) = memory {
-                memory.failures = 0;
+                (memory.failures, memory.put_off) = (0, 0);
             }
             *next
+        }
+        End::Unsaid(next) => {
+            if let Some(memory) = memory {
+                memory.failures = 0;
+                memory.put_off += 1;
+            }
+            Some(*next)
         }
         End::Badly { again: false } => None,
         End::Badly { again: true } => {
@@ -261,7 +283,7 @@ async fn pass<R: Reconciler>(
         .map_or_else(|error| error.category().as_str(), |_| "Ok");
     metrics.count(R::NAME, outcome, started.elapsed());
     match result {
-        Ok(_) if has_put_off => End::Well(Some(bounds.debounce)),
+        Ok(_) if has_put_off => End::Unsaid(bounds.debounce),
         Ok(Wake::OnChange) => End::Well(None),
         Ok(Wake::After(delay)) => End::Well(Some(spread(delay, chance()))),
         Err(error) => {
@@ -271,5 +293,28 @@ async fn pass<R: Reconciler>(
                 again: error.category().is_transient(),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+
+    #[test]
+    fn what_was_left_unsaid_three_times_is_said_the_next_time_and_may_wait_again_after_that() {
+        let key = ObjectRef::<ConfigMap>::new("a").within("b");
+        let mut memories = HashMap::from([(key.clone(), Memory::default())]);
+        let soon = Duration::from_millis(20);
+        let mut ended = |end: &End| {
+            let next = next(&mut memories, &key, end, Backoff::default());
+            let may_put_off = memories.get(&key).is_some_and(Memory::may_put_off);
+            (next, may_put_off)
+        };
+        assert_eq!(ended(&End::Unsaid(soon)), (Some(soon), true));
+        assert_eq!(ended(&End::Unsaid(soon)), (Some(soon), true));
+        assert_eq!(ended(&End::Unsaid(soon)), (Some(soon), false));
+        assert_eq!(ended(&End::Well(None)), (None, true));
     }
 }

@@ -10,9 +10,9 @@ use std::{
 };
 
 /// After so many objects that somebody waits for, one that is only looked at again has its turn.
-const FRESH_IN_A_ROW: u32 = 7;
+const FRESH_IN_A_ROW: u32 = 15;
 /// While objects wait that nobody has acted on, or are being acted on, the others share this part of the places.
-const PART_FOR_OTHERS: usize = 4;
+const PART_FOR_OTHERS: usize = 8;
 
 /// How much an object waits for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,9 +110,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// The object whose turn it is, if one of so many places is free for it, and what it waited for. It has no other turn
-    /// before [`Queue::done`].
-    pub(crate) fn take(&mut self, now: Instant, places: usize) -> Option<(K, Claim)> {
+    /// The object whose turn it is, if one of so many places is free for it. It has no other turn before [`Queue::done`].
+    pub(crate) fn take(&mut self, now: Instant, places: usize) -> Option<K> {
         if self.busy.fresh + self.busy.again >= places {
             return None;
         }
@@ -139,7 +138,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         let asked = None;
         self.places
             .insert(key.clone(), Place::Busy { claim, asked });
-        Some((key, claim))
+        Some(key)
     }
 
     fn count(&mut self, claim: Claim) -> &mut usize {
@@ -149,9 +148,9 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// How many objects wait now that nobody has acted on.
-    pub(crate) fn fresh(&self) -> usize {
-        self.fresh.len()
+    /// How many objects wait for a place; who went from one line to the other counts in both.
+    pub(crate) fn waiting(&self) -> usize {
+        self.fresh.len() + self.again.len()
     }
 
     /// The pass over the object ended. `next` is when it wants to be looked at again.
@@ -228,7 +227,7 @@ mod tests {
     }
 
     fn take(queue: &mut Queue<&'static str>, now: Instant) -> Option<&'static str> {
-        queue.take(now, PLACES).map(|(key, _)| key)
+        queue.take(now, PLACES)
     }
 
     #[test]
@@ -239,11 +238,11 @@ mod tests {
             queue.ask(key, now, Claim::Again);
         }
         queue.ask("fresh", now, Claim::Fresh);
-        let next = |queue: &mut Queue<&'static str>| queue.take(now, 8).map(|(key, _)| key);
+        let next = |queue: &mut Queue<&'static str>| queue.take(now, 16);
         assert_eq!(next(&mut queue), Some("fresh"));
         assert_eq!(next(&mut queue), Some("1"));
         assert_eq!(next(&mut queue), Some("2"));
-        assert_eq!(next(&mut queue), None, "a quarter of the places is taken");
+        assert_eq!(next(&mut queue), None, "an eighth of the places is taken");
         queue.done(&"1", None);
         assert_eq!(next(&mut queue), Some("3"));
         queue.done(&"fresh", None);
@@ -278,14 +277,17 @@ mod tests {
     fn fresh_objects_go_first_and_the_others_are_not_forgotten() {
         let now = Instant::now();
         let mut queue = Queue::default();
-        let fresh = ["1", "2", "3", "4", "5", "6", "7", "8"];
+        let fresh = [
+            "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16",
+        ];
         for key in ["x", "y"] {
             queue.ask(key, now, Claim::Again);
         }
         for key in fresh {
             queue.ask(key, now, Claim::Fresh);
         }
-        let order = ["1", "2", "3", "4", "5", "6", "7", "x", "8", "y"];
+        let (first, last) = fresh.split_at(15);
+        let order = [first, &["x"], last, &["y"]].concat();
         assert_eq!(taken(&mut queue, now), order);
     }
 

@@ -55,8 +55,8 @@ pub async fn report<K: Applicable, S: Serialize + PartialEq + Debug + Sync>(
     Ok(Outcome::Written)
 }
 
-/// Writes `next` unless `held` says the same already, or many objects wait that nobody has acted on: then the next pass
-/// reports. For what was found at the end of a pass, not for what went wrong.
+/// Writes `next` unless `held` says the same already, or the pass wrote objects while many others wait: then the next
+/// pass reports. For what was found at the end of a pass, not for what went wrong.
 pub async fn report_in_turn<K: Applicable, S: Serialize + PartialEq + Debug + Sync>(
     applier: &Applier,
     object: &K,

@@ -18,7 +18,7 @@ use crate::{
     data_store::Store,
     endpoint::Endpoint,
     names,
-    spec::{ControlPlane, San},
+    spec::{ControlPlane, Identity, San},
 };
 
 /// Why certificates could not be brought up to date.
@@ -105,8 +105,7 @@ fn server_names(endpoint: &Endpoint) -> AltNames {
 }
 
 /// The control plane's Secrets as they are watched.
-pub(super) fn watched(feed: &Feed<Packed<Secret>>, spec: &ControlPlane) -> Vec<Arc<Secret>> {
-    let identity = &spec.identity;
+pub(super) fn watched(feed: &Feed<Packed<Secret>>, identity: &Identity) -> Vec<Arc<Secret>> {
     let names = SecretKind::ALL.map(|kind| kind.name(&identity.name));
     let found = names
         .iter()

@@ -5,18 +5,15 @@ use std::time::Duration;
 use butler_api::steward::{TenantControlPlane, data_store::DeletionPolicy};
 use butler_runtime::{controller::Wake, error::ApiError, error::chain, finalizers};
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::{Api, ResourceExt, api::DeleteParams};
-
-use super::{
-    Controller, certificates,
-    error::Error,
-    progress::Progress,
-    report::Facts,
-    storing::{identity, recorded},
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, Preconditions},
 };
+
+use super::{Controller, certificates, error::Error, is_ours, progress::Progress, storing};
 use crate::{
     names,
-    spec::{ControlPlane, validate},
+    spec::{self, DataStoreChoice, Identity, validate},
     store::{
         self,
         remove::{self, Policy},
@@ -28,6 +25,13 @@ const BUDGET: u64 = 10_000;
 /// How long to wait before a store that does not answer is asked again.
 const AGAIN: Duration = Duration::from_secs(15);
 
+/// A control plane that goes, whatever its spec asks for.
+struct Leaving<'a> {
+    raw: &'a TenantControlPlane,
+    identity: Identity,
+    choice: DataStoreChoice,
+}
+
 impl Controller {
     /// One step towards the end; the object says what it waits for.
     pub(super) async fn end(&self, raw: &TenantControlPlane) -> Result<Wake, Error> {
@@ -35,45 +39,40 @@ impl Controller {
             return Ok(Wake::OnChange);
         }
         self.forget(&raw.uid().unwrap_or_default());
-        let Ok(spec) = validate(raw) else {
-            // Nothing was ever made from a spec that cannot be read.
-            return self.release(raw).await;
+        // A spec may have become one that cannot be carried out; what was made before is removed all the same.
+        let leaving = Leaving {
+            raw,
+            identity: spec::identity(raw).map_err(|_| Error::Identity)?,
+            choice: spec::data_store(raw),
         };
         if raw.annotations().contains_key(names::FORCE_DELETE) {
-            tracing::warn!(control_plane = %spec.identity.name, "deleted by force: data may stay in its store");
+            tracing::warn!(control_plane = %leaving.identity.name, "deleted by force: data may stay in its store");
             return self.release(raw).await;
         }
         // An API server that still runs would write what was just deleted.
-        if !self.pods_are_gone(raw).await? {
-            return self
-                .wait(
-                    raw,
-                    &spec,
-                    "DeletingPods",
-                    "waits for its pods to end",
-                    Wake::After(AGAIN),
-                )
-                .await;
+        if !self.pods_are_gone(&leaving).await? {
+            let message = "waits for its pods to end";
+            return self.wait(raw, "DeletingPods", message).await;
         }
-        let name = self.store_name(raw, &spec);
+        if validate(raw).is_err() && !self.is_placed(&leaving) {
+            // Nothing was ever made from a spec that could not be carried out.
+            return self.release(raw).await;
+        }
+        let name = self.store_name(raw, &leaving.choice);
         if self.directory.get(&name).is_none() && self.feeds.stores.get(None, &name).is_some() {
             // After a start stores are looked at first: a place may be there that was never reported.
             return Ok(Wake::After(AGAIN));
         }
-        match self.remove_data(raw, &spec).await {
+        match self.remove_data(&leaving).await {
             Ok(None) => self.release(raw).await,
-            Ok(Some(message)) => {
-                self.wait(raw, &spec, "DeletingData", &message, Wake::After(AGAIN))
-                    .await
-            }
+            Ok(Some(message)) => self.wait(raw, "DeletingData", &message).await,
             Err(error) => {
                 let message = format!(
                     "{}; if the store is gone for good, set the annotation {}",
                     chain(&error),
                     names::FORCE_DELETE
                 );
-                self.wait(raw, &spec, "DataNotDeleted", &message, Wake::After(AGAIN))
-                    .await?;
+                self.wait(raw, "DataNotDeleted", &message).await?;
                 Err(error)
             }
         }
@@ -102,52 +101,63 @@ impl Controller {
     async fn wait(
         &self,
         raw: &TenantControlPlane,
-        spec: &ControlPlane,
         reason: &'static str,
         message: &str,
-        wake: Wake,
     ) -> Result<Wake, Error> {
         let mut progress = Progress::default();
         progress.stopped("WorkloadReady", reason, message);
         let held = raw.status.clone().unwrap_or_default();
-        let next = super::report::status(&held, spec, Facts::default());
-        self.report(raw, next, progress, false).await?;
-        Ok(wake)
+        self.report(raw, held, progress, false).await?;
+        Ok(Wake::After(AGAIN))
     }
 
-    /// Deletes the Deployment; `true` once it and its pods are gone, by a live read.
-    async fn pods_are_gone(&self, raw: &TenantControlPlane) -> Result<bool, Error> {
-        let (namespace, name) = (raw.namespace().unwrap_or_default(), raw.name_any());
+    /// Deletes the Deployment; `true` once it and its pods are gone, by a live read. One of somebody else that has the
+    /// name is left alone.
+    async fn pods_are_gone(&self, leaving: &Leaving<'_>) -> Result<bool, Error> {
+        let Identity {
+            namespace, name, ..
+        } = &leaving.identity;
         let client = self.applier.client().clone();
-        let deployments: Api<Deployment> = Api::namespaced(client, &namespace);
-        let failed = |verb| ApiError::of(verb, "Deployment", &name);
-        let Some(deployment) = deployments.get_opt(&name).await.map_err(failed("get"))? else {
+        let deployments: Api<Deployment> = Api::namespaced(client, namespace);
+        let failed = |verb| ApiError::of(verb, "Deployment", name);
+        let found = deployments.get_opt(name).await.map_err(failed("get"))?;
+        let Some(deployment) = found.filter(|found| is_ours(found, &leaving.identity)) else {
             return Ok(true);
         };
         if deployment.metadata.deletion_timestamp.is_none() {
             // In the foreground: the Deployment stays until its pods are gone.
-            let params = DeleteParams::foreground();
-            deployments
-                .delete(&name, &params)
-                .await
-                .map_err(failed("delete"))?;
+            let params = DeleteParams {
+                preconditions: Some(Preconditions {
+                    uid: deployment.uid(),
+                    resource_version: None,
+                }),
+                ..DeleteParams::foreground()
+            };
+            let deleted = deployments.delete(name, &params).await;
+            deleted.map_err(failed("delete"))?;
         }
         Ok(false)
     }
 
+    /// Whether a place in a store was made. Certificates are signed for one, which is told of a moment later.
+    fn is_placed(&self, leaving: &Leaving<'_>) -> bool {
+        let status = leaving.raw.status.as_ref();
+        let told = status.is_some_and(|status| status.storage.is_some());
+        told || !certificates::watched(&self.feeds.secrets, &leaving.identity).is_empty()
+    }
+
     /// Removes what the tenant has in its store; what is left to do, in words.
-    async fn remove_data(
-        &self,
-        raw: &TenantControlPlane,
-        spec: &ControlPlane,
-    ) -> Result<Option<String>, Error> {
-        let main = self.store_name(raw, spec);
+    async fn remove_data(&self, leaving: &Leaving<'_>) -> Result<Option<String>, Error> {
+        let Leaving {
+            raw,
+            identity,
+            choice,
+        } = leaving;
+        let main = self.store_name(raw, choice);
         // Also where nothing was reported: a crash may have come between setting up and reporting.
-        let identity = identity(raw, spec, &main)?;
-        // Certificates are signed for a place that was made, and told of a moment later.
-        let signed = || !certificates::watched(&self.feeds.secrets, spec).is_empty();
-        let placed = recorded(raw, &main).is_some() || signed();
-        for name in Self::stores_of(spec, main) {
+        let identity = storing::identity(raw, identity, choice, &main)?;
+        let placed = self.is_placed(leaving);
+        for name in Self::stores_of(choice, main) {
             let left = self.remove_from(&name, &identity, placed).await?;
             if left.is_some() {
                 return Ok(left);

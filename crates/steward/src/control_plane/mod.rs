@@ -23,7 +23,10 @@ mod workload;
 use std::{sync::Arc, time::Duration};
 
 use authority::Brought;
-use butler_api::steward::{TenantControlPlane, tenant_control_plane::TenantControlPlaneStatus};
+use butler_api::{
+    steward::{TenantControlPlane, tenant_control_plane::TenantControlPlaneStatus},
+    types::KubeVersion,
+};
 use butler_pki::SecretKind;
 use butler_runtime::{
     apply::{Applier, Outcome},
@@ -54,7 +57,7 @@ use crate::{
     metering::Figures,
     names,
     provider::custody,
-    spec::{ControlPlane, validate},
+    spec::{ControlPlane, Identity, validate},
     store,
 };
 
@@ -166,7 +169,7 @@ impl Controller {
             return Ok(Wake::After(ASK_AGAIN));
         };
         prepared.overrides = overrides;
-        let ready = self
+        let running = self
             .workload(
                 raw,
                 spec,
@@ -180,10 +183,13 @@ impl Controller {
                 facts,
             )
             .await?;
+        if progress.is_taken() {
+            return Ok(Wake::After(ASK_AGAIN));
+        }
         let mut next_look = None;
-        if ready {
+        if let Some(running) = running {
             next_look = self
-                .tenant(spec, &endpoint, &certificates, progress)
+                .tenant(spec, running, &endpoint, &certificates, progress)
                 .await?;
             let rewriting = self.rewrite(spec, &prepared.encryption, &held, &certificates);
             if let Some((words, wait)) = rewriting.await? {
@@ -212,7 +218,7 @@ impl Controller {
     ) -> Result<Option<Certificates>, Error> {
         const STAGE: &str = "CertificatesReady";
         let owner = raw.controller_owner_ref(&()).ok_or(Error::Identity)?;
-        let held = certificates::watched(&self.feeds.secrets, spec);
+        let held = certificates::watched(&self.feeds.secrets, &spec.identity);
         let own = SecretKind::Ca.name(&spec.identity.name);
         let stands = held.iter().any(|held| held.name_any() == own);
         let (authority, problem) = match self.authority(spec, stands).await? {
@@ -264,13 +270,14 @@ impl Controller {
     async fn tenant(
         &self,
         spec: &ControlPlane,
+        running: KubeVersion,
         endpoint: &Endpoint,
         certificates: &Certificates,
         progress: &mut Progress,
     ) -> Result<Option<Timestamp>, Error> {
         const STAGE: &str = "TenantReady";
         let Some((kubeconfig, plan)) =
-            workload::tenant_plan(spec, endpoint, certificates, self.settings.reach)?
+            workload::tenant_plan(spec, running, endpoint, certificates, self.settings.reach)?
         else {
             progress.stopped(
                 STAGE,
@@ -361,6 +368,9 @@ impl Reconciler for Controller {
         }
         let mut progress = Progress::default();
         let held = raw.status.clone().unwrap_or_default();
+        if let Some(verdict) = report::left_out(&raw) {
+            progress.also(verdict);
+        }
         let spec = match validate(&raw) {
             Ok(spec) => spec,
             Err(error) => {
@@ -384,6 +394,12 @@ impl Reconciler for Controller {
         self.report(&raw, next, progress, result.is_ok()).await?;
         result
     }
+}
+
+/// Whether an object is the control plane's own, and not one of somebody else that has its name.
+fn is_ours(object: &impl Resource, identity: &Identity) -> bool {
+    let mut owners = object.owner_references().iter();
+    owners.any(|owner| owner.controller == Some(true) && owner.uid == identity.uid)
 }
 
 /// One file that Steward itself signs in with.

@@ -7,11 +7,15 @@ use butler_runtime::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// Reasons that pass by themselves while a control plane starts or rolls: conditions show them, nobody has to act.
-const PASSING: [&str; 10] = [
+const PASSING: [&str; 13] = [
     "PodsNotReady",
+    // Somebody asked for it.
+    "Sleeping",
     "ClusterIPPending",
     "LoadBalancerPending",
     "TenantUnsettled",
+    "Upgrading",
+    "UpgradeWaiting",
     // Steps of a deletion.
     "DeletingPods",
     "DeletingData",
@@ -40,8 +44,11 @@ fn note(held: Option<&Condition>, verdict: &Verdict) -> Option<Note> {
     let is_summary = verdict.type_ == "Ready";
     let (warning, reason, action) = match verdict.status {
         Truth::True if is_summary && !held_true => (false, verdict.reason, "Reconcile"),
-        Truth::True if verdict.reason == "Upgrading" && !same_reason => {
+        Truth::False if verdict.reason == "Upgrading" && !same_reason => {
             (false, verdict.reason, "Upgrade")
+        }
+        Truth::False if is_summary && held_true && verdict.reason == "Sleeping" => {
+            (false, verdict.reason, "Reconcile")
         }
         Truth::False if is_summary && held_true => (true, "NotReady", "Reconcile"),
         // The summary repeats a stage, which has its own note.
@@ -82,6 +89,27 @@ mod tests {
         assert_eq!(told(&serves, &serves), []);
         assert_eq!(told(&serves, &fails), [(true, "NotReady")]);
         assert_eq!(told(&fails, &serves), [(false, "Ready")]);
+    }
+
+    #[test]
+    fn sleep_is_told_and_warns_nobody() {
+        let serves = [Verdict::yes("Ready", "Ready", "serves")];
+        let sleeps = [
+            Verdict::no("WorkloadReady", "Sleeping", "asleep"),
+            Verdict::no("Ready", "Sleeping", "asleep"),
+        ];
+        assert_eq!(told(&serves, &sleeps), [(false, "Sleeping")]);
+        assert_eq!(told(&sleeps, &sleeps), []);
+    }
+
+    #[test]
+    fn an_upgrade_is_told_when_it_begins_and_when_it_is_refused() {
+        let settled = [Verdict::yes("UpToDate", "UpToDate", "")];
+        let begun = [Verdict::no("UpToDate", "Upgrading", "")];
+        let refused = [Verdict::no("UpToDate", "UpgradeRefused", "")];
+        assert_eq!(told(&settled, &begun), [(false, "Upgrading")]);
+        assert_eq!(told(&begun, &begun), []);
+        assert_eq!(told(&settled, &refused), [(true, "UpgradeRefused")]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::{Controller, Error, progress::Progress};
 use crate::{
     data_store::{self, Store},
-    spec::ControlPlane,
+    spec::{ControlPlane, DataStoreChoice},
     store::{Identity, setup},
     workload::StoreOverride,
 };
@@ -40,6 +40,13 @@ impl Controller {
                 progress.stopped(STAGE, entry.verdict.reason.as_str(), message);
                 return Ok(None);
             };
+            if entry.closing && set_up {
+                let message = format!(
+                    "DataStore {other} is being deleted, which spec.dataStoreOverrides names for {resource}"
+                );
+                progress.stopped(STAGE, "StoreDeleting", message);
+                return Ok(None);
+            }
             if let Err((reason, message)) = judge(spec, (name, store), (other, &usable)) {
                 progress.stopped(STAGE, reason, message);
                 return Ok(None);
@@ -58,8 +65,8 @@ impl Controller {
     }
 
     /// The stores that hold something of a tenant, each once.
-    pub(super) fn stores_of(spec: &ControlPlane, main: String) -> BTreeSet<String> {
-        let others = spec.data_store.overrides.iter();
+    pub(super) fn stores_of(choice: &DataStoreChoice, main: String) -> BTreeSet<String> {
+        let others = choice.overrides.iter();
         others
             .map(|(_, store)| store.clone())
             .chain([main])

@@ -20,6 +20,7 @@ pub(super) struct Progress {
     /// What is told besides the stages.
     more: Vec<Verdict>,
     untold: bool,
+    taken: bool,
 }
 
 impl Progress {
@@ -41,6 +42,20 @@ impl Progress {
         message: impl Into<String>,
     ) {
         self.verdicts.push(Verdict::no(stage, reason, message));
+    }
+
+    /// A stage is not through because somebody else's object has the name of one of ours. No watch tells when it goes.
+    pub(super) fn taken(&mut self, stage: &'static str, kind: &str, name: &str) {
+        let message = format!(
+            "there is a {kind} {name} that is not the control plane's, so it is left alone; remove it, or give the control plane another name"
+        );
+        self.stopped(stage, "NameTaken", message);
+        self.taken = true;
+    }
+
+    /// Whether a name is taken.
+    pub(super) fn is_taken(&self) -> bool {
+        self.taken
     }
 
     /// Something to tell that keeps nobody waiting.

@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Service;
 
-use super::{Controller, Error, progress::Progress, report::Facts};
+use super::{Controller, Error, is_ours, progress::Progress, report::Facts};
 use crate::{
     endpoint::{self, Endpoint},
     spec::ControlPlane,
@@ -14,18 +14,18 @@ use crate::{
 const LOOKUP: Duration = Duration::from_secs(3);
 
 impl Controller {
-    /// Asks for a Service, and with it for an address, unless there is one; what was made.
+    /// Asks for a Service, and with it for an address, unless there is one; what was made, if the name was free.
     pub(super) async fn service(&self, spec: &ControlPlane) -> Result<Option<Arc<Service>>, Error> {
         if self.watched_service(spec).is_some() {
             return Ok(None);
         }
-        Ok(Some(Arc::new(self.make_service(spec).await?)))
+        self.make_service(spec).await
     }
 
     /// The answer has the address in this cluster already.
-    async fn make_service(&self, spec: &ControlPlane) -> Result<Service, Error> {
+    async fn make_service(&self, spec: &ControlPlane) -> Result<Option<Arc<Service>>, Error> {
         let wanted = crate::workload::service(spec);
-        Ok(self.applier.apply_new(&wanted).await?)
+        Ok(self.applier.apply_new(&wanted).await?.map(Arc::new))
     }
 
     fn watched_service(&self, spec: &ControlPlane) -> Option<Arc<Service>> {
@@ -45,13 +45,18 @@ impl Controller {
     ) -> Result<Option<Endpoint>, Error> {
         const STAGE: &str = "EndpointReady";
         let live = match (self.watched_service(spec), made) {
+            (Some(live), _) if !is_ours(&*live, &spec.identity) => None,
             (Some(live), _) => {
                 let wanted = crate::workload::service(spec);
                 self.applier.apply(&wanted, Some(&*live)).await?;
-                live
+                Some(live)
             }
-            (None, Some(made)) => made,
-            (None, None) => Arc::new(self.make_service(spec).await?),
+            (None, Some(made)) => Some(made),
+            (None, None) => self.make_service(spec).await?,
+        };
+        let Some(live) = live else {
+            progress.taken(STAGE, "Service", &spec.identity.name);
+            return Ok(None);
         };
         let mut observed = endpoint::Observed::of(&live);
         observed.resolved = resolve_hostname(&observed).await;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use butler_api::steward::{
+    TenantControlPlane,
     data_store::StorageUsage,
     tenant_control_plane::{
         TenantControlPlaneStatus,
@@ -14,6 +15,7 @@ use butler_api::steward::{
     },
 };
 use butler_pki::{Contents, SecretKind};
+use butler_runtime::conditions::Verdict;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::ResourceExt;
 
@@ -31,6 +33,14 @@ pub(super) struct Facts {
     pub(super) deployment: Option<Arc<Deployment>>,
     pub(super) state: Option<State>,
     pub(super) installed: Option<String>,
+}
+
+/// What the spec asks for and gets only later: it is accepted, because platforms set it, and said.
+pub(super) fn left_out(raw: &TenantControlPlane) -> Option<Verdict> {
+    let addons = raw.spec.addons.as_ref()?;
+    addons.worker_bootstrap.as_ref()?;
+    let message = "spec.addons.workerBootstrap is kept for later: no trust service runs yet, so nodes that need one cannot join by it";
+    Some(Verdict::no("WorkerBootstrapReady", "NotSupported", message))
 }
 
 /// The next status, without its conditions.

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use butler_api::steward::{TenantControlPlane, tenant_control_plane::status::StorageSetup};
+use butler_runtime::conditions::Verdict;
 use k8s_openapi::api::core::v1::Service;
 
 use super::{Controller, Error, progress::Progress, report::Facts};
 use crate::{
     data_store::{self, Store},
-    spec::ControlPlane,
+    spec::{ControlPlane, DataStoreChoice, Identity},
     store::{self, setup},
     workload::StoreOverride,
 };
@@ -33,15 +34,18 @@ impl Controller {
         facts: &mut Facts,
     ) -> Result<Option<Placed>, Error> {
         const STAGE: &str = "StoreReady";
-        let name = self.store_name(raw, spec);
+        let name = self.store_name(raw, &spec.data_store);
+        tell_of_move(&name, &spec.data_store, progress);
         let Some(entry) = self.directory.get(&name) else {
             if self.feeds.stores.get(None, &name).is_some() {
                 // After a start the stores are looked at first; their change brings us back.
                 progress.hold();
             } else {
-                let message = format!(
-                    "there is no DataStore {name}; make it, or name another in spec.dataStore"
-                );
+                let instead = match kept_in(raw) {
+                    Some(_) => "the control plane has its data there, so bring it back",
+                    None => "make it, or name another in spec.dataStore",
+                };
+                let message = format!("there is no DataStore {name}; {instead}");
                 progress.stopped(STAGE, "StoreNotFound", message);
             }
             return Ok(None);
@@ -65,7 +69,7 @@ impl Controller {
             progress.stopped(STAGE, "NamespaceNotAllowed", message);
             return Ok(None);
         }
-        let identity = identity(raw, spec, &name)?;
+        let identity = identity(raw, &spec.identity, &spec.data_store, &name)?;
         let new =
             recorded(raw, &name).and_then(|setup| setup.checksum) != Some(identity.checksum());
         // Before the main place, which is what gets recorded.
@@ -95,27 +99,36 @@ impl Controller {
         }))
     }
 
-    /// What was recorded wins: data does not move because a default changed.
-    pub(super) fn store_name(&self, raw: &TenantControlPlane, spec: &ControlPlane) -> String {
-        let recorded = raw
-            .status
-            .as_ref()
-            .and_then(|status| status.storage.as_ref());
-        spec.data_store
-            .name
-            .clone()
-            .or_else(|| recorded.and_then(|storage| storage.data_store_name.clone()))
-            .unwrap_or_else(|| self.settings.default_store.clone())
+    /// What was recorded wins: data does not move because a default changed, nor because another name is asked for.
+    pub(super) fn store_name(&self, raw: &TenantControlPlane, choice: &DataStoreChoice) -> String {
+        let asked = || choice.name.clone();
+        let name = kept_in(raw).map(str::to_owned).or_else(asked);
+        name.unwrap_or_else(|| self.settings.default_store.clone())
     }
+}
+
+/// Says so where another store is asked for than the one that has the data.
+fn tell_of_move(name: &str, choice: &DataStoreChoice, progress: &mut Progress) {
+    let Some(asked) = choice.name.as_deref().filter(|asked| *asked != name) else {
+        return;
+    };
+    let message = format!(
+        "the data is in DataStore {name} and is served from there; moving it to {asked} is not supported: set spec.dataStore back to {name}"
+    );
+    progress.also(Verdict::no(
+        "StoreAsWanted",
+        "MigrationNotSupported",
+        message,
+    ));
 }
 
 /// The tenant's names in its store; those that were recorded count only for the store they were recorded in.
 pub(super) fn identity(
     raw: &TenantControlPlane,
-    spec: &ControlPlane,
+    identity: &Identity,
+    choice: &DataStoreChoice,
     store: &str,
 ) -> Result<store::Identity, Error> {
-    let identity = &spec.identity;
     let owner = store::Owner {
         namespace: identity.namespace.clone(),
         name: identity.name.clone(),
@@ -127,11 +140,16 @@ pub(super) fn identity(
         user: setup.user,
     };
     let asked = store::Chosen {
-        schema: spec.data_store.schema.clone(),
-        user: spec.data_store.username.clone(),
+        schema: choice.schema.clone(),
+        user: choice.username.clone(),
     };
     let found = store::Identity::of(owner, &recorded, &asked);
     found.map_err(|error| Error::Store(error.into()))
+}
+
+/// The store that has the data, as it was reported.
+fn kept_in(raw: &TenantControlPlane) -> Option<&str> {
+    data_store::users::store_of(raw)
 }
 
 /// What was set up in this store, as it was reported.

@@ -10,12 +10,12 @@ use butler_api::steward::{
 };
 use butler_api::types::KubeVersion;
 use butler_pki::SecretKind;
-use butler_runtime::{apply::Outcome as Applied, error::chain};
+use butler_runtime::{apply::Outcome as Applied, conditions::Verdict, error::chain};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
 use kube::ResourceExt;
 
 use super::{
-    Controller, Reach, certificates::Certificates, error::Error, own_kubeconfig,
+    Controller, Reach, certificates::Certificates, error::Error, is_ours, own_kubeconfig,
     progress::Progress, report::Facts, settings::Prepared,
 };
 use crate::{
@@ -35,7 +35,7 @@ use crate::{
     workload::{
         self, Current, Hashes, Inputs, Objects, roll,
         state::{self, Progress as Rolled, Rollout},
-        upgrade::{Node, Outcome},
+        upgrade::{Decision, Node, Outcome},
     },
 };
 
@@ -43,7 +43,7 @@ use crate::{
 const NODES: Duration = Duration::from_secs(5);
 
 impl Controller {
-    /// The pods run the right release with the right settings; `true` when they serve.
+    /// The pods run with the right settings; the release that serves, if one does.
     #[expect(
         clippy::too_many_arguments,
         reason = "a stage takes what the earlier ones found"
@@ -60,9 +60,16 @@ impl Controller {
         held: &[Secret],
         progress: &mut Progress,
         facts: &mut Facts,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<KubeVersion>, Error> {
         const STAGE: &str = "WorkloadReady";
         let live = self.deployment(spec);
+        if live
+            .as_deref()
+            .is_some_and(|live| !is_ours(live, &spec.identity))
+        {
+            progress.taken(STAGE, "Deployment", &spec.identity.name);
+            return Ok(None);
+        }
         let before = rollout(live.as_deref());
         let nodes = self.nodes(raw, spec, certificates).await;
         let current = Current {
@@ -72,9 +79,13 @@ impl Controller {
         };
         let inputs = inputs(spec, store, identity, certificates, prepared);
         let (decision, objects) = roll(spec, endpoint, &inputs, &current);
-        let (settled, made) = self
+        let applied = self
             .apply_objects(spec, &objects, live.as_deref(), held)
             .await?;
+        let Some((settled, made)) = applied else {
+            progress.taken(STAGE, "Deployment", &spec.identity.name);
+            return Ok(None);
+        };
         // What pods of before still mount must stay until they are gone.
         if settled && before.is_some_and(|before| before.progress == Rolled::Complete) {
             self.prune(spec, &objects, held).await?;
@@ -87,18 +98,15 @@ impl Controller {
         facts.installed = report.installed.map(|version| version.to_string());
         facts.deployment.clone_from(&live);
         let serving = serves(report.state);
-        match decision.outcome {
-            Outcome::Refused | Outcome::RolledBack | Outcome::Waiting => {
-                progress.stopped(STAGE, decision.outcome.reason(), decision.message);
-            }
-            Outcome::Settled | Outcome::Upgrading if serving => {
-                progress.passed(STAGE, decision.outcome.reason(), report.message);
-            }
-            Outcome::Settled | Outcome::Upgrading => {
-                progress.stopped(STAGE, "PodsNotReady", report.message);
-            }
+        if serving {
+            progress.passed(STAGE, "Serving", report.message);
+        } else if report.state == State::Sleeping {
+            progress.stopped(STAGE, "Sleeping", report.message);
+        } else {
+            progress.stopped(STAGE, "PodsNotReady", report.message);
         }
-        Ok(serving)
+        progress.also(up_to_date(decision));
+        Ok(report.installed.filter(|_| serving))
     }
 
     /// The tenant's nodes, asked only when another release is wanted.
@@ -120,25 +128,27 @@ impl Controller {
                 return None;
             }
         };
-        let nodes = [versions.oldest, versions.newest].into_iter().flatten();
-        Some(
-            nodes
-                .map(|node| Node {
-                    name: node.node,
-                    kubelet: node.version,
-                })
-                .collect(),
-        )
+        let known = [versions.oldest, versions.newest].into_iter().flatten();
+        let known = known.map(|node| Node {
+            name: node.node,
+            kubelet: Some(node.version),
+        });
+        let unknown = versions.unknown.into_iter().map(|name| Node {
+            name,
+            kubelet: None,
+        });
+        Some(known.chain(unknown).collect())
     }
 
-    /// Settings first, then the pods that mount them; whether the pods stood so already, and the Deployment if it is new.
+    /// Settings first, then the pods that mount them; whether the pods stood so already, and the Deployment if it is
+    /// new. Nothing where a Deployment of somebody else has the name.
     async fn apply_objects(
         &self,
         spec: &ControlPlane,
         objects: &Objects,
         live: Option<&Deployment>,
         held: &[Secret],
-    ) -> Result<(bool, Option<Deployment>), Error> {
+    ) -> Result<Option<(bool, Option<Deployment>)>, Error> {
         // No `..`: a new kind must be given its place in the order here. The Service stands already.
         let Objects {
             config_maps,
@@ -165,7 +175,10 @@ impl Controller {
             }
         }
         let (settled, made) = match live {
-            None => (false, Some(self.applier.apply_new(deployment).await?)),
+            None => match self.applier.apply_new(deployment).await? {
+                Some(made) => (false, Some(made)),
+                None => return Ok(None),
+            },
             Some(live) => {
                 let outcome = self.applier.apply(deployment, Some(live)).await?;
                 (outcome == Applied::Unchanged, None)
@@ -175,7 +188,7 @@ impl Controller {
             let live = self.feeds.budgets.get(namespace, &wanted.name_any());
             self.applier.apply(wanted, live.as_deref()).await?;
         }
-        Ok((settled, made))
+        Ok(Some((settled, made)))
     }
 }
 
@@ -225,9 +238,11 @@ fn inputs(
     }
 }
 
-/// What the tenant cluster should hold, and the kubeconfig to bring it there with.
+/// What the tenant cluster should hold, and the kubeconfig to bring it there with. Nodes follow the release that is
+/// running: no kubelet and no kube-proxy may be newer than its API server.
 pub(super) fn tenant_plan<'a>(
     spec: &ControlPlane,
+    running: KubeVersion,
     endpoint: &Endpoint,
     certificates: &'a Certificates,
     reach: Reach,
@@ -243,7 +258,7 @@ pub(super) fn tenant_plan<'a>(
     };
     let settings = TenantSettings {
         cluster_name: spec.identity.name.clone(),
-        version: spec.version,
+        version: running,
         cluster_domain: spec.network.cluster_domain.clone(),
         pod_cidr: spec.network.pod_cidr,
         service_cidr: spec.network.service_cidr,
@@ -268,7 +283,7 @@ pub(super) fn tenant_plan<'a>(
         konnectivity: spec
             .konnectivity
             .as_ref()
-            .map(|tunnel| agents(tunnel, spec.version, endpoint)),
+            .map(|tunnel| agents(tunnel, running, endpoint)),
         refused_writes: spec.is_write_limited().then_some(RefusedWrites {
             creation: spec.write_permissions.block_creation,
             update: spec.write_permissions.block_update,
@@ -293,6 +308,17 @@ fn agents(tunnel: &Konnectivity, version: KubeVersion, endpoint: &Endpoint) -> K
         host_network: agent.host_network,
         tolerations: agent.tolerations.clone(),
         extra_args: agent.flags.clone(),
+    }
+}
+
+/// Whether the release that is wanted is the one that runs. It keeps nobody waiting: what serves is ready.
+fn up_to_date(decision: Decision) -> Verdict {
+    let reason = decision.outcome.reason();
+    match decision.outcome {
+        Outcome::Settled => Verdict::yes("UpToDate", reason, decision.message),
+        Outcome::Upgrading | Outcome::Refused | Outcome::RolledBack | Outcome::Waiting => {
+            Verdict::no("UpToDate", reason, decision.message)
+        }
     }
 }
 

@@ -219,7 +219,7 @@ impl Controller {
             found.extend(
                 list.items
                     .into_iter()
-                    .filter(|plane| users::store_of(plane) == Some(name)),
+                    .filter(|plane| users::stores_of(plane).contains(name)),
             );
             match list.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => page = page.continue_token(&token),

@@ -107,7 +107,7 @@ pub(crate) fn store_of(plane: &TenantControlPlane) -> Option<&str> {
 }
 
 /// All stores that hold something of a control plane: it has a place in each of them once it has one in the main one.
-fn stores_of(plane: &TenantControlPlane) -> BTreeSet<&str> {
+pub(super) fn stores_of(plane: &TenantControlPlane) -> BTreeSet<&str> {
     let Some(main) = store_of(plane) else {
         return BTreeSet::new();
     };

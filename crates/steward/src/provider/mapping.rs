@@ -91,8 +91,19 @@ fn place(settings: &ControlPlaneSettings, uid: &str, live: Option<&TenantControl
     let held = live.and_then(|live| live.spec.data_store.clone());
     let recorded = || storage.and_then(|storage| storage.data_store_name.clone());
     let store = settings.data_store_name.clone();
+    // Restored by a move: it has the names of its place from elsewhere, so its spec alone says where its data is.
+    let copied = live.is_some_and(|live| {
+        let schema = &live.spec.data_store_schema;
+        schema.is_some() && *schema != asked(&settings.data_store_schema)
+    });
+    let wanted = if copied {
+        held.or(store)
+    } else {
+        store.or(held)
+    };
     Place {
-        store: store.or(held).or_else(recorded),
+        // Data does not move: what was recorded stays, and the report says so where another is asked for.
+        store: recorded().or(wanted),
         // Fixed when it was made, also where it was left out then.
         schema: match live {
             Some(live) => live.spec.data_store_schema.clone(),

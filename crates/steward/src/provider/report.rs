@@ -13,6 +13,8 @@ use butler_api::{
 use butler_runtime::conditions::{self, Verdict};
 use jiff::Timestamp;
 
+use crate::{data_store::users, workload::upgrade::Outcome};
+
 const AVAILABLE: &str = "Available";
 const READY: &str = "Ready";
 const PAUSED: &str = "Paused";
@@ -20,6 +22,8 @@ const ROLLING_OUT: &str = "RollingOut";
 const SCALING_UP: &str = "ScalingUp";
 const SCALING_DOWN: &str = "ScalingDown";
 const DELETING: &str = "Deleting";
+const UP_TO_DATE: &str = "UpToDate";
+const STORE_AS_WANTED: &str = "StoreAsWanted";
 /// Whether the infrastructure cluster knows the address.
 pub(super) const INFRASTRUCTURE: &str = "InfrastructureClusterPatched";
 
@@ -66,6 +70,8 @@ pub(super) fn status(
     };
     let mut verdicts = verdicts(plane, tenant, version.status, &findings);
     verdicts.extend(changes(plane, version.status, &deployment));
+    verdicts.extend(up_to_date(tenant));
+    verdicts.extend(store_as_wanted(plane, tenant));
     verdicts.extend(findings.infrastructure);
     let generation = plane.metadata.generation;
     StewardControlPlaneStatus {
@@ -214,6 +220,49 @@ fn changes(
     [rolling, up, down, deleting]
 }
 
+/// What the hosted control plane says about its release. Requests are answered whatever it says.
+fn up_to_date(tenant: Option<&TenantControlPlane>) -> Option<Verdict> {
+    let status = tenant?.status.as_ref()?;
+    let said = status
+        .conditions
+        .iter()
+        .find(|held| held.type_ == UP_TO_DATE)?;
+    let known = [
+        Outcome::Settled,
+        Outcome::Upgrading,
+        Outcome::Waiting,
+        Outcome::Refused,
+        Outcome::RolledBack,
+    ];
+    let outcome = known
+        .into_iter()
+        .find(|known| known.reason() == said.reason)?;
+    let (reason, message) = (outcome.reason(), said.message.clone());
+    Some(if outcome == Outcome::Settled {
+        Verdict::yes(UP_TO_DATE, reason, message)
+    } else {
+        Verdict::no(UP_TO_DATE, reason, message)
+    })
+}
+
+/// Says so where another store is asked for than the one that has the data.
+fn store_as_wanted(
+    plane: &StewardControlPlane,
+    tenant: Option<&TenantControlPlane>,
+) -> Option<Verdict> {
+    let held = users::store_of(tenant?)?;
+    let asked = plane.spec.settings.data_store_name.as_deref();
+    let asked = asked.filter(|asked| !asked.is_empty() && *asked != held)?;
+    let message = format!(
+        "the data is in DataStore {held} and is served from there; moving it to {asked} is not supported: set spec.dataStoreName back to {held}"
+    );
+    Some(Verdict::no(
+        STORE_AS_WANTED,
+        "MigrationNotSupported",
+        message,
+    ))
+}
+
 /// What the hosted control plane says about it.
 fn why_not(tenant: Option<&TenantControlPlane>) -> String {
     let status = tenant.and_then(|tenant| tenant.status.as_ref());
@@ -305,6 +354,52 @@ mod tests {
             .find(|held| held.type_ == AVAILABLE);
         assert_eq!(available.unwrap().reason, "Sleeping");
         assert_eq!(status.unavailable_replicas, Some(0));
+    }
+
+    #[test]
+    fn a_refused_upgrade_is_told_and_takes_nothing_from_what_serves() {
+        let mut tenant = tenant("Ready");
+        let refused = json!({
+            "type": "UpToDate", "status": "False", "reason": "UpgradeRefused", "message": "too new",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        if let Some(status) = &mut tenant.status {
+            status
+                .conditions
+                .push(serde_json::from_value(refused).unwrap());
+        }
+        let findings = Findings::default();
+        let status = status(&plane(2), Some(&tenant), findings, Timestamp::UNIX_EPOCH);
+        assert!(conditions::is_true(&status.conditions, READY));
+        let told = status
+            .conditions
+            .iter()
+            .find(|held| held.type_ == UP_TO_DATE);
+        let told = told.map(|held| (held.status.as_str(), held.reason.as_str()));
+        assert_eq!(told, Some(("False", "UpgradeRefused")));
+    }
+
+    #[test]
+    fn another_store_than_the_one_with_the_data_is_named() {
+        let mut tenant = tenant("Ready");
+        if let Some(status) = &mut tenant.status {
+            let storage = json!({"dataStoreName": "first"});
+            status.storage = serde_json::from_value(storage).unwrap();
+        }
+        let mut plane = plane(2);
+        let said = |plane: &StewardControlPlane| {
+            let findings = Findings::default();
+            let status = status(plane, Some(&tenant), findings, Timestamp::UNIX_EPOCH);
+            let mut conditions = status.conditions.into_iter();
+            conditions.find(|held| held.type_ == STORE_AS_WANTED)
+        };
+        assert_eq!(said(&plane), None);
+        plane.spec.settings.data_store_name = Some("first".to_owned());
+        assert_eq!(said(&plane), None);
+        plane.spec.settings.data_store_name = Some("second".to_owned());
+        let told = said(&plane).unwrap();
+        assert_eq!(told.reason, "MigrationNotSupported");
+        assert!(told.message.contains("back to first"), "{}", told.message);
     }
 
     #[test]

@@ -28,8 +28,6 @@ pub use nodes::{Konnectivity, Kubelet};
 pub use pods::{Metadata, Pods, Strategy};
 pub use security_settings::{Audit, AuditPolicy, Encryption, EncryptionProvider};
 
-use crate::names;
-
 /// The oldest minor release whose flags and files are known here: structured authentication is beta from
 /// it on.
 pub const OLDEST_MINOR: u16 = 30;
@@ -131,8 +129,6 @@ pub struct ControlPlane {
     pub version: KubeVersion,
     /// How many pods; 0 is asleep.
     pub replicas: u16,
-    /// Whether it is to be left alone.
-    pub paused: bool,
     /// Kinds of writes that are refused.
     pub write_permissions: WritePermissions,
     /// Where the state is to be kept.
@@ -217,7 +213,6 @@ pub fn validate(raw: &TenantControlPlane) -> Result<ControlPlane, SpecError> {
             let problem = "use 0 for asleep, or a number of pods";
             SpecError::invalid("spec.controlPlane.deployment.replicas", problem)
         })?,
-        paused: annotation(raw, names::PAUSED).is_some(),
         write_permissions: spec.write_permissions.clone().unwrap_or_default(),
         data_store: data_store(raw),
         service: network::service(spec, &network, konnectivity.as_ref())?,
@@ -254,10 +249,16 @@ fn refuse_what_is_not_built(raw: &TenantControlPlane) -> Result<(), SpecError> {
     if plane.gateway.is_some() {
         return refuse("spec.controlPlane.gateway", service);
     }
+    let addons = raw.spec.addons.as_ref();
+    if addons.is_some_and(|addons| addons.tcp_proxy.is_some()) {
+        let proxy = "nodes reach the control plane by its Service; leave this out";
+        return refuse("spec.addons.tcpProxy", proxy);
+    }
     Ok(())
 }
 
-fn identity(raw: &TenantControlPlane) -> Result<Identity, SpecError> {
+/// Which object it is; this needs nothing of the spec.
+pub(crate) fn identity(raw: &TenantControlPlane) -> Result<Identity, SpecError> {
     let part = |field: &str, value: &Option<String>| {
         let missing = || SpecError::invalid(field, "the object was not read from an API server");
         value.clone().ok_or_else(missing)
@@ -290,11 +291,8 @@ fn version(text: &str) -> Result<KubeVersion, SpecError> {
     })
 }
 
-fn annotation<'a>(raw: &'a TenantControlPlane, key: &str) -> Option<&'a String> {
-    raw.metadata.annotations.as_ref()?.get(key)
-}
-
-fn data_store(raw: &TenantControlPlane) -> DataStoreChoice {
+/// Where the state is to be kept, also where the rest of the spec cannot be carried out.
+pub(crate) fn data_store(raw: &TenantControlPlane) -> DataStoreChoice {
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     let spec = &raw.spec;
     let overrides = spec.data_store_overrides.iter();

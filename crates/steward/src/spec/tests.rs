@@ -15,7 +15,7 @@ fn the_smallest_spec_gets_the_defaults() {
         ["10.96.0.10".parse::<std::net::IpAddr>().unwrap()]
     );
     assert_eq!(plane.network.api_service_ip().to_string(), "10.96.0.1");
-    assert!(!plane.paused && !plane.is_asleep() && !plane.is_write_limited());
+    assert!(!plane.is_asleep() && !plane.is_write_limited());
 }
 
 #[test]
@@ -181,15 +181,17 @@ fn kubelet_patches_are_checked_one_by_one() {
 
 #[test]
 fn what_is_not_built_is_refused_in_words() {
-    let error =
-        problem(&json!({"spec": {"controlPlane": {"ingress": {"hostname": "a.example.com"}}}}));
-    assert_eq!(error.reason(), "NotSupported");
-}
-
-#[test]
-fn the_presence_of_an_annotation_pauses() {
-    let key = crate::names::PAUSED;
-    assert!(plane(&json!({"metadata": {"annotations": {key: ""}}})).paused);
+    for (spec, field) in [
+        (
+            json!({"controlPlane": {"ingress": {"hostname": "a.example.com"}}}),
+            "spec.controlPlane.ingress",
+        ),
+        (json!({"addons": {"tcpProxy": {}}}), "spec.addons.tcpProxy"),
+    ] {
+        let error = problem(&json!({"spec": spec}));
+        assert_eq!(error.reason(), "NotSupported");
+        assert!(error.to_string().starts_with(field), "{error}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::error::{TenantError, within};
 /// Nodes carry long lists of images; a page of them stays well below what a client may read at once.
 const PAGE: u32 = 50;
 
-/// What is known of a tenant's nodes. It stays small however many there are.
+/// What is known of a tenant's nodes. It stays small however many there are, as long as they say their release.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeVersions {
     /// How many nodes there are.
@@ -20,8 +20,8 @@ pub struct NodeVersions {
     pub oldest: Option<NodeVersion>,
     /// A node with the newest kubelet.
     pub newest: Option<NodeVersion>,
-    /// A node whose kubelet does not say a release that can be understood.
-    pub unknown: Option<String>,
+    /// Nodes whose kubelets do not say a release that can be understood.
+    pub unknown: Vec<String>,
 }
 
 /// The kubelet of one node.
@@ -61,7 +61,7 @@ impl NodeVersions {
     fn add(&mut self, node: Node) {
         self.nodes += 1;
         let Some(version) = release(&node.status.node_info.kubelet_version) else {
-            self.unknown.get_or_insert(node.metadata.name);
+            self.unknown.push(node.metadata.name);
             return;
         };
         let found = NodeVersion {
@@ -157,6 +157,6 @@ mod tests {
         let found = versions(&["v1.34.1+k3s1", "v1.33.5-eks-3abbec1", "unknown", ""]);
         assert_eq!(found.oldest.unwrap().version, KubeVersion::new(1, 33, 5));
         assert_eq!(found.newest.unwrap().version, KubeVersion::new(1, 34, 1));
-        assert_eq!(found.unknown.as_deref(), Some("n2"));
+        assert_eq!(found.unknown, ["n2", "n3"]);
     }
 }

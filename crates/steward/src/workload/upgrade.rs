@@ -17,8 +17,8 @@ const NAMED: usize = 5;
 pub struct Node {
     /// Name of the node.
     pub name: String,
-    /// Release of its kubelet.
-    pub kubelet: KubeVersion,
+    /// Release of its kubelet; none when it says nothing that can be understood.
+    pub kubelet: Option<KubeVersion>,
 }
 
 /// What is known when a release is chosen.
@@ -125,6 +125,14 @@ pub fn decide(wanted: KubeVersion, facts: &Facts<'_>) -> Decision {
     if let Some(message) = skew(wanted, nodes) {
         return keep(Outcome::Refused, message);
     }
+    let unknown: Vec<&Node> = nodes.iter().filter(|node| node.kubelet.is_none()).collect();
+    if !unknown.is_empty() {
+        let message = format!(
+            "{wanted} waits until all nodes say a release that can be understood: {}; mend or remove these nodes",
+            list(&unknown)
+        );
+        return keep(Outcome::Waiting, message);
+    }
     let message = format!(
         "{wanted} may follow {installed}: {} nodes fit it",
         nodes.len()
@@ -151,8 +159,10 @@ fn no_step(installed: KubeVersion, wanted: KubeVersion) -> Option<String> {
 
 /// Why nodes do not fit a release.
 fn skew(wanted: KubeVersion, nodes: &[Node]) -> Option<String> {
-    let newer = |node: &&Node| node.kubelet.minor() > wanted.minor();
-    let older = |node: &&Node| wanted.minor().saturating_sub(node.kubelet.minor()) > KUBELET_SKEW;
+    let minor = |node: &Node| node.kubelet.map(KubeVersion::minor);
+    let newer = |node: &&Node| minor(node).is_some_and(|minor| minor > wanted.minor());
+    let behind = |minor| wanted.minor().saturating_sub(minor);
+    let older = |node: &&Node| minor(node).is_some_and(|minor| behind(minor) > KUBELET_SKEW);
     let newer: Vec<&Node> = nodes.iter().filter(newer).collect();
     if !newer.is_empty() {
         return Some(format!(
@@ -172,7 +182,10 @@ fn skew(wanted: KubeVersion, nodes: &[Node]) -> Option<String> {
 }
 
 fn list(nodes: &[&Node]) -> String {
-    let name = |node: &&Node| format!("{} runs {}", node.name, node.kubelet);
+    let name = |node: &&Node| match node.kubelet {
+        Some(kubelet) => format!("{} runs {kubelet}", node.name),
+        None => node.name.clone(),
+    };
     let named: Vec<String> = nodes.iter().take(NAMED).map(name).collect();
     match nodes.len().saturating_sub(NAMED) {
         0 => named.join(", "),

@@ -1,13 +1,20 @@
 //! The flows of a control plane, disturbed at every write.
 
 use butler_api::steward::TenantControlPlane;
+use butler_pki::{Certificate, SecretKind};
 use butler_testkit::{
-    PATIENCE, Scenario, World, at_every_write,
+    Namespace, PATIENCE, Scenario, Summary, World, at_every_write,
     etcd::TlsEtcd,
     faults::{Fault, Refusal},
     wait_for,
 };
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
+use k8s_openapi::{
+    ByteString,
+    api::{
+        apps::v1::Deployment,
+        core::v1::{Secret, Service},
+    },
+};
 use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams},
@@ -17,10 +24,10 @@ use serde_json::{Value, json};
 use crate::stage;
 
 /// A control plane is made.
-struct Making;
+pub(crate) struct Making;
 
 /// Removes what earlier runs left, so that each Steward has one control plane to look after.
-async fn clear(world: &World) {
+pub(crate) async fn clear(world: &World) {
     let client = world.server().client();
     let all: Api<TenantControlPlane> = Api::all(client.clone());
     for plane in all.list(&ListParams::default()).await.expect("a list") {
@@ -79,6 +86,8 @@ impl Scenario for Making {
             .get_opt("blue")
             .await
             .map_err(|error| error.to_string())?;
+        let wanted = live.as_ref().and_then(|live| live.spec.as_ref()?.replicas);
+        let asleep = wanted == Some(0);
         let live = live.and_then(|live| live.status).unwrap_or_default();
         let told = (
             told.observed_generation,
@@ -90,13 +99,15 @@ impl Scenario for Making {
             live.replicas,
             live.unavailable_replicas,
         );
-        if seen.2.is_none() || told != seen {
+        // What is wanted nowhere is unavailable nowhere.
+        let counted = seen.2.is_some() || asleep;
+        if !counted || told != seen {
             return Err(format!(
                 "told {told:?}, but it is {seen:?}: {:?}",
                 status.conditions
             ));
         }
-        Ok(())
+        signed(home).await
     }
 
     fn kinds(&self) -> Vec<(&'static str, &'static str)> {
@@ -141,6 +152,55 @@ impl Scenario for Making {
     fn parallel(&self) -> usize {
         1
     }
+}
+
+/// Whether everything is signed by the authorities that stand: an old view must not leave leaves of a lost one.
+async fn signed(home: &Namespace) -> Result<(), String> {
+    let secrets = home.api::<Secret>();
+    let file = async |kind: SecretKind, name: &str| {
+        let secret = secrets.get(&kind.name("blue")).await;
+        let data = secret.map_err(|error| error.to_string())?.data;
+        let file = data.unwrap_or_default().remove(name);
+        let file = file.ok_or_else(|| format!("{} has no {name}", kind.suffix()))?;
+        Ok::<_, String>(file.0)
+    };
+    let read = |pem: &[u8]| Certificate::from_pem(pem).map_err(|error| error.to_string());
+    let cluster = read(&file(SecretKind::Ca, "ca.crt").await?)?;
+    let front = read(&file(SecretKind::FrontProxyCa, "front-proxy-ca.crt").await?)?;
+    for (kind, name, authority) in [
+        (SecretKind::ApiServer, "apiserver.crt", &cluster),
+        (
+            SecretKind::KubeletClient,
+            "apiserver-kubelet-client.crt",
+            &cluster,
+        ),
+        (
+            SecretKind::FrontProxyClient,
+            "front-proxy-client.crt",
+            &front,
+        ),
+    ] {
+        if !read(&file(kind, name).await?)?.is_signed_by(authority) {
+            return Err(format!("{name} is signed by another authority"));
+        }
+    }
+    let admin = file(SecretKind::AdminKubeconfig, "admin.conf").await?;
+    let admin: Value =
+        serde_saphyr::from_slice(&admin).map_err(|error| format!("admin.conf: {error}"))?;
+    let user = admin["users"][0]["user"]["client-certificate-data"].clone();
+    let user: ByteString = serde_json::from_value(user).map_err(|error| error.to_string())?;
+    if !read(&user.0)?.is_signed_by(&cluster) {
+        return Err("admin.conf is signed by another authority".to_owned());
+    }
+    Ok(())
+}
+
+/// Most disturbances must have happened, or nothing was proved: a fault may save a write that comes later, such as
+/// one of two reports, but rarely.
+pub(crate) fn reached(summary: &Summary, writes: usize) {
+    println!("{summary:?}");
+    assert!(summary.writes >= writes, "{summary:?}");
+    assert!(summary.not_reached * 4 <= summary.runs, "{summary:?}");
 }
 
 /// Replaces hashes and bytes wherever they stand.
@@ -270,8 +330,7 @@ async fn a_control_plane_ends_up_the_same_whatever_goes_wrong() {
     let (server, etcd) = (crate::server().await, TlsEtcd::start().await.unwrap());
     stage::store(&server, "default", &etcd).await;
     let summary = at_every_write(&server, &Making).await;
-    println!("{summary:?}");
-    assert!(summary.writes >= 14, "{summary:?}");
+    reached(&summary, 14);
 }
 
 #[tokio::test]
@@ -279,8 +338,7 @@ async fn a_control_plane_with_many_settings_ends_up_the_same_whatever_goes_wrong
     let (server, etcd) = (crate::server().await, TlsEtcd::start().await.unwrap());
     stage::store(&server, "default", &etcd).await;
     let summary = at_every_write(&server, &MakingMore).await;
-    println!("{summary:?}");
-    assert!(summary.writes >= 19, "{summary:?}");
+    reached(&summary, 19);
 }
 
 #[tokio::test]
@@ -288,6 +346,5 @@ async fn a_control_plane_is_gone_whatever_goes_wrong() {
     let (server, etcd) = (crate::server().await, TlsEtcd::start().await.unwrap());
     stage::store(&server, "default", &etcd).await;
     let summary = at_every_write(&server, &Ending).await;
-    println!("{summary:?}");
-    assert!(summary.writes >= 2, "{summary:?}");
+    reached(&summary, 2);
 }

@@ -9,8 +9,10 @@
 
 mod audit;
 mod authority;
+mod changes;
 mod encryption;
 mod faults;
+mod faults_of_changes;
 mod freeze;
 mod overrides;
 #[path = "../store/raw.rs"]

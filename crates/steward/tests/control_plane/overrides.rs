@@ -1,11 +1,11 @@
 //! Resources that are kept in a second store.
 
-use butler_api::steward::TenantControlPlane;
+use butler_api::steward::{DataStore, TenantControlPlane};
 use butler_testkit::{etcd::TlsEtcd, pods::PodOptions, wait_until_gone};
-use kube::api::DeleteParams;
+use kube::{Api, api::DeleteParams};
 
 use crate::{
-    raw,
+    changes, raw,
     serving::{is_ready, kubectl, platform_with},
     stage,
 };
@@ -74,4 +74,26 @@ async fn a_second_store_with_another_authority_is_refused_in_words() {
     stage::store(&server, "second", &other).await;
     let message = stage::refused(&home, "blue", "StoreReady", "AuthoritiesDiffer").await;
     assert!(message.contains("with one certificate"), "{message}");
+}
+
+#[tokio::test]
+async fn a_second_store_that_is_deleted_stays_for_its_users_and_takes_no_new_one() {
+    let server = crate::server().await;
+    let first = TlsEtcd::start().await.unwrap();
+    let second = first.start_beside().await.unwrap();
+    let home = server.namespace("tenants").await;
+    let _steward = stage::steward(&server);
+    stage::store(&server, "default", &first).await;
+    stage::store(&server, "second", &second).await;
+    changes::placed(&home, "blue", WISH, "127.0.0.87").await;
+    let stores: Api<DataStore> = Api::all(server.client());
+    let params = DeleteParams::default();
+    stores.delete("second", &params).await.unwrap();
+    home.apply_yaml(&stage::control_plane("green", WISH)).await;
+    let message = stage::refused(&home, "green", "StoreReady", "StoreDeleting").await;
+    assert!(message.contains("DataStore second"), "{message}");
+    let held = stores.get("second").await.unwrap();
+    assert!(held.metadata.deletion_timestamp.is_some());
+    changes::delete(&home, "blue").await;
+    wait_until_gone(&stores, "second").await;
 }

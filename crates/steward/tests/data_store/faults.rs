@@ -209,6 +209,7 @@ async fn a_store_is_used_and_counted_whatever_goes_wrong() {
     let summary = at_every_write(&server, &Using(etcd)).await;
     println!("{summary:?}");
     assert!(summary.writes >= 3, "{summary:?}");
+    assert!(summary.not_reached * 2 <= summary.runs, "{summary:?}");
 }
 
 #[tokio::test]
@@ -217,4 +218,5 @@ async fn a_store_goes_after_its_last_user_and_leaves_nothing_whatever_goes_wrong
     let summary = at_every_write(&server, &Leaving(Using(etcd))).await;
     println!("{summary:?}");
     assert!(summary.writes >= 3, "{summary:?}");
+    assert!(summary.not_reached * 2 <= summary.runs, "{summary:?}");
 }

@@ -140,6 +140,7 @@ async fn a_kubeconfig_is_made_whatever_goes_wrong() {
     let summary = at_every_write(&server, &Making).await;
     println!("{summary:?}");
     assert!(summary.writes >= 3, "{summary:?}");
+    assert!(summary.not_reached * 2 <= summary.runs, "{summary:?}");
 }
 
 #[tokio::test]
@@ -148,4 +149,5 @@ async fn a_kubeconfig_is_gone_whatever_goes_wrong() {
     let summary = at_every_write(&server, &Ending).await;
     println!("{summary:?}");
     assert!(summary.writes >= 2, "{summary:?}");
+    assert!(summary.not_reached * 2 <= summary.runs, "{summary:?}");
 }

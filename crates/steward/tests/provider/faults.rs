@@ -230,6 +230,7 @@ async fn a_clusters_control_plane_stands_still_and_goes_on_whatever_goes_wrong()
         let summary = at_every_write(&server, &Pausing { resumes }).await;
         println!("{summary:?}");
         assert!(summary.writes >= 2, "{summary:?}");
+        assert!(summary.not_reached * 2 <= summary.runs, "{summary:?}");
     }
 }
 
@@ -239,6 +240,7 @@ async fn a_clusters_control_plane_ends_up_the_same_whatever_goes_wrong() {
     let summary = at_every_write(&server, &Making).await;
     println!("{summary:?}");
     assert!(summary.writes >= 7, "{summary:?}");
+    assert!(summary.not_reached * 2 <= summary.runs, "{summary:?}");
 }
 
 #[tokio::test]
@@ -247,4 +249,5 @@ async fn a_clusters_control_plane_is_gone_whatever_goes_wrong() {
     let summary = at_every_write(&server, &Ending).await;
     println!("{summary:?}");
     assert!(summary.writes >= 2, "{summary:?}");
+    assert!(summary.not_reached * 2 <= summary.runs, "{summary:?}");
 }

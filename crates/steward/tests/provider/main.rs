@@ -354,3 +354,25 @@ async fn its_own_permissions_are_enough_and_reach_a_cluster_from_end_to_end() {
         .unwrap();
     wait_until_gone(&planes, "blue").await;
 }
+
+#[tokio::test]
+async fn another_store_than_the_one_with_the_data_is_told_and_not_passed_on() {
+    let home = stage::shared().namespace("stores").await;
+    stage::serving(&home).await;
+    let stays = |tenant: &TenantControlPlane| tenant.spec.data_store.as_deref() == Some("first");
+    let storage = json!({"status": {"storage": {"dataStoreName": "first"}}});
+    stage::report(&home, "blue", &storage).await;
+    stage::tenant_until(&home, "blue", "its store in its spec", stays).await;
+    stage::change(&home, "blue", &json!({"spec": {"dataStoreName": "second"}})).await;
+    let said = |plane: &serde_json::Value| {
+        let held = plane["status"]["conditions"].as_array();
+        let mut held = held.into_iter().flatten();
+        held.any(|held| {
+            held["type"] == "StoreAsWanted" && held["reason"] == "MigrationNotSupported"
+        })
+    };
+    stage::until(&home, "blue", "a word about its store", said).await;
+    assert!(stays(&stage::tenant(&home, "blue").await));
+    stage::change(&home, "blue", &json!({"spec": {"dataStoreName": "first"}})).await;
+    stage::until(&home, "blue", "no word any more", |plane| !said(plane)).await;
+}

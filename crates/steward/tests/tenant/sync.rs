@@ -362,7 +362,7 @@ async fn the_releases_of_kubelets_are_read_page_by_page() {
     let found = nodes::node_versions(&server.client_called(AGENT), LIMITS.call)
         .await
         .unwrap();
-    assert_eq!((found.nodes, found.unknown.as_deref()), (120, None));
+    assert_eq!((found.nodes, found.unknown), (120, Vec::<String>::new()));
     assert_eq!(found.oldest.unwrap().node, "n77");
     assert_eq!(found.newest.unwrap().version.to_string(), "v1.34.2");
     assert_eq!(server.audit(mark).await.by_agent(AGENT).count(), 3);

@@ -22,10 +22,11 @@ pub struct Addons {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub konnectivity: Option<Konnectivity>,
     /// A proxy in the tenant cluster that makes `kubernetes.default.svc` work behind an Ingress or
-    /// Gateway.
+    /// Gateway. Not supported yet: a spec with it is refused by the condition `SpecValid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_proxy: Option<TcpProxy>,
-    /// What nodes of an operating system with its own bootstrap need.
+    /// What nodes of an operating system with its own bootstrap need. Kept for later: no trust service
+    /// runs yet, which the condition `WorkerBootstrapReady` says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_bootstrap: Option<WorkerBootstrap>,
 }

@@ -214,7 +214,7 @@ pub struct ComponentResources {
     /// The scheduler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<Resources>,
-    /// kine, which runs with SQL and NATS stores only.
+    /// kine, which runs with SQL and NATS stores only: with an etcd store this does nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kine: Option<Resources>,
 }
@@ -235,7 +235,7 @@ pub struct ExtraArgs {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::steward::fragments::args")]
     pub scheduler: Vec<String>,
-    /// Flags of kine.
+    /// Flags of kine, which runs with SQL and NATS stores only: with an etcd store they do nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::steward::fragments::args")]
     pub kine: Vec<String>,

@@ -90,7 +90,7 @@ pub use status::TenantControlPlaneStatus;
 #[x_kube(
     crates(kube_core = "::kube_core"),
     validation = Rule::new("has(self.dataStore) || !has(oldSelf.dataStore)")
-        .message("dataStore cannot be removed once it is set; name another DataStore to migrate to it")
+        .message("dataStore cannot be removed once it is set: the data stays where it is")
         .field_path(".dataStore"),
     validation = crate::cel::immutable_optional("dataStoreSchema"),
     validation = crate::cel::immutable_optional("dataStoreUsername"),
@@ -120,8 +120,9 @@ pub struct TenantControlPlaneSpec {
     /// Stops kinds of writes to the tenant's API, for example while its data is copied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_permissions: Option<WritePermissions>,
-    /// The DataStore that holds the tenant's state, such as `default`. Changing it moves the data.
-    /// Left out, the platform's default store is used.
+    /// The DataStore that holds the tenant's state, such as `default`. Left out, the platform's default
+    /// store is used. Data does not move: once there is some, another name changes nothing, and the
+    /// condition `StoreAsWanted` says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::object_name")]
     pub data_store: Option<String>,

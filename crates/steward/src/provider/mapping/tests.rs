@@ -116,8 +116,22 @@ fn where_the_data_is_stays_in_the_spec_whatever_becomes_of_uids_and_status() {
     let next = mapped_over(&other, &network, Some(&live)).spec;
     assert_eq!(
         next.data_store.as_deref(),
+        Some("default"),
+        "data does not move"
+    );
+    live.status = None;
+    let next = mapped_over(&other, &network, Some(&live)).spec;
+    assert_eq!(
+        next.data_store.as_deref(),
+        Some("default"),
+        "a copy that a move restored"
+    );
+    live.spec.data_store_schema = Some("steward-1".to_owned());
+    let next = mapped_over(&other, &network, Some(&live)).spec;
+    assert_eq!(
+        next.data_store.as_deref(),
         Some("fast"),
-        "it may be changed"
+        "nothing has a place yet"
     );
 }
 

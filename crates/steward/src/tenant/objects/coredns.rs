@@ -159,7 +159,13 @@ fn container(image: &str) -> Value {
             "successThreshold": 1,
             "failureThreshold": 5,
         },
-        "readinessProbe": { "httpGet": { "path": "/ready", "port": "readiness-probe", "scheme": "HTTP" } },
+        // A pod mostly fails the first question, because it knows no Service yet. It is asked again soon, so that a new
+        // cluster does not wait ten seconds for the second; it is given up after half a minute as usual.
+        "readinessProbe": {
+            "httpGet": { "path": "/ready", "port": "readiness-probe", "scheme": "HTTP" },
+            "periodSeconds": 2,
+            "failureThreshold": 15,
+        },
         "securityContext": {
             "allowPrivilegeEscalation": false,
             "capabilities": { "add": ["NET_BIND_SERVICE"], "drop": ["ALL"] },

@@ -20,7 +20,7 @@ fn version(text: &str) -> KubeVersion {
 fn node(name: &str, kubelet: &str) -> Node {
     Node {
         name: name.into(),
-        kubelet: version(kubelet),
+        kubelet: kubelet.parse().ok(),
     }
 }
 
@@ -80,6 +80,32 @@ fn kubelets_that_are_too_old_or_too_new_are_named() {
         decision.message.contains("early runs v1.36.0"),
         "{}",
         decision.message
+    );
+}
+
+#[test]
+fn an_upgrade_waits_for_nodes_whose_release_cannot_be_understood_and_names_them() {
+    let nodes = [
+        node("fine", "v1.34.4"),
+        node("odd", "unknown"),
+        node("mute", ""),
+    ];
+    let decision = decide(version("v1.35.4"), &facts(&nodes));
+    assert_eq!(
+        (decision.outcome, decision.version),
+        (Outcome::Waiting, version("v1.34.4"))
+    );
+    assert!(
+        decision.message.contains("odd, mute"),
+        "{}",
+        decision.message
+    );
+    let nodes = [node("odd", "unknown"), node("early", "v1.36.0")];
+    let decision = decide(version("v1.35.4"), &facts(&nodes));
+    assert_eq!(
+        decision.outcome,
+        Outcome::Refused,
+        "what is known counts first"
     );
 }
 
