@@ -107,7 +107,11 @@ pub fn assess_by(rules: &[Rule], object: &Value) -> State {
         return assess(object);
     }
     if is_stale(object) {
-        return progressing("its controller has not seen its latest change");
+        let told = own.find_map(|rule| match &rule.wants {
+            Wants::Condition(type_) => complaint(object, type_),
+            Wants::Field { .. } => None,
+        });
+        return told.unwrap_or_else(not_seen);
     }
     let states = own.map(|rule| match &rule.wants {
         Wants::Condition(type_) => by_condition(object, type_),
@@ -176,6 +180,19 @@ fn is_stale(object: &Value) -> bool {
     let seen = number(object, "/status/observedGeneration");
     let wanted = number(object, "/metadata/generation");
     matches!((seen, wanted), (Some(seen), Some(wanted)) if seen < wanted)
+}
+
+fn not_seen() -> State {
+    progressing("its controller has not seen its latest change")
+}
+
+/// Why the latest change does not hold, by a condition that says which change it is about. Flux notes on the object itself
+/// only what went well.
+fn complaint(object: &Value, type_: &str) -> Option<State> {
+    let held = condition(object, type_).filter(|held| !holds(held))?;
+    let about = number(held, "/observedGeneration")?;
+    let current = about >= number(object, "/metadata/generation")?;
+    current.then(|| progressing(says(held, "it is not ready")))
 }
 
 fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
@@ -362,7 +379,7 @@ fn by_condition(object: &Value, type_: &str) -> State {
 /// Anything that says something of itself by the usual conditions; what says nothing is ready once it is there.
 fn generic(object: &Value) -> State {
     if is_stale(object) {
-        return progressing("its controller has not seen its latest change");
+        return complaint(object, "Ready").unwrap_or_else(not_seen);
     }
     if let Some(stalled) = condition(object, "Stalled").filter(|held| holds(held)) {
         return State::Failed(says(stalled, "it is stalled"));

@@ -115,11 +115,29 @@ pub fn next(request: &Request, world: &World, now: Timestamp) -> Step {
         return patiently(world, &wanted, now, Step::Uninstall);
     }
     let stands = last.status == Status::Deployed;
-    let is_wanted = is_ours && last.request.as_ref() == Some(&wanted);
+    let is_wanted = is_ours && is_as_wanted(request, &wanted, last, world.latest.as_ref());
     if stands && (is_wanted || was_given_up(world, &wanted)) {
         return standing(request, world, last, is_wanted, now);
     }
     patiently(world, &wanted, now, Step::Upgrade)
+}
+
+/// Whether a revision is what is asked for. Of our own its label tells; what others made has that label too, handed on by
+/// Helm, and is judged by its content.
+fn is_as_wanted(
+    request: &Request,
+    wanted: &str,
+    revision: &Revision,
+    record: Option<&Record>,
+) -> bool {
+    let label = revision.request.as_deref();
+    let same = label == Some(wanted);
+    match (record, label) {
+        (Some(record), Some(label)) if !record.was_made_for(label) => {
+            record.is_like(request) && (same || request.retry.is_none())
+        }
+        _ => same,
+    }
 }
 
 /// The next step for a release that is to go.

@@ -6,7 +6,9 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::request::Request;
 
 /// The label that says which request a revision fulfils.
 pub const REQUEST: &str = "butler.butlerlabs.dev/request";
@@ -99,6 +101,8 @@ pub struct Record {
     pub chart: String,
     /// Version of the chart.
     pub chart_version: String,
+    /// The values that were given.
+    pub values: Value,
     /// The objects, as YAML.
     pub manifest: String,
 }
@@ -113,7 +117,25 @@ impl fmt::Debug for Record {
     }
 }
 
+/// What Helm is told to write about a revision that fulfils a request. It hands labels on from one revision to the next
+/// whoever makes that; this it does not, so it tells our revisions from those of others.
+pub fn description(fingerprint: &str) -> String {
+    format!("Butler fulfilled request {fingerprint}")
+}
+
 impl Record {
+    /// Whether it is the one that was made for a request.
+    pub fn was_made_for(&self, fingerprint: &str) -> bool {
+        self.description == description(fingerprint)
+    }
+
+    /// Whether it has the chart and the values of a request, whoever made it.
+    pub fn is_like(&self, request: &Request) -> bool {
+        self.chart == request.chart.name
+            && self.chart_version == request.chart.version
+            && self.values == request.values
+    }
+
     /// Whether it is the way back from a revision that was given up.
     pub fn is_rollback(&self) -> bool {
         self.description.starts_with("Rollback to")
@@ -137,6 +159,8 @@ struct Stored {
     info: Info,
     #[serde(default)]
     chart: Chart,
+    #[serde(default)]
+    config: Option<Value>,
     #[serde(default)]
     manifest: String,
 }
@@ -176,6 +200,7 @@ pub fn read(packed: &[u8]) -> Result<Record, RecordError> {
         deployed: deployed.and_then(|time| time.parse().ok()),
         chart: stored.chart.metadata.name,
         chart_version: stored.chart.metadata.version,
+        values: stored.config.unwrap_or_else(|| json!({})),
         manifest: stored.manifest,
     })
 }
@@ -211,8 +236,6 @@ fn unpack(packed: &[u8]) -> Result<Vec<u8>, RecordError> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn pack(whole: &Value) -> Vec<u8> {
@@ -235,6 +258,7 @@ mod tests {
         let record = read(&packed).unwrap();
         assert!(record.status.is_pending() && !record.is_rollback());
         assert_eq!(record.chart_version, "1.0.0");
+        assert_eq!(record.values, whole["config"]);
         assert!(record.deployed.is_some());
         let marked = mark_failed(&packed, "interrupted").unwrap();
         assert_eq!(read(&marked).unwrap().status, Status::Failed);

@@ -90,7 +90,7 @@ impl fmt::Debug for Request {
 impl Request {
     /// What tells this request from others for the same release: chart and values, not how long to wait for them.
     ///
-    /// It is a label of Helm's record, which holds the values themselves, and goes nowhere else: whoever sees it could
+    /// It is part of Helm's record, which holds the values themselves, and goes nowhere else: whoever sees it could
     /// try short passwords until one fits.
     pub fn fingerprint(&self) -> String {
         let Self {

@@ -1,4 +1,6 @@
-//! Where the addresses of a cluster's load balancers come from, and what was seen of them.
+//! Where the addresses of a cluster's load balancers and machines come from, and what was seen of them.
+
+use std::fmt;
 
 use butler_api::{
     butler::provider_config::{AllocationMode, NetworkMode, ProviderNetwork},
@@ -7,7 +9,10 @@ use butler_api::{
 
 use crate::{
     addons::{AddonSet, Role},
-    spec::Raw,
+    observe::Observed,
+    provider::Infrastructure,
+    quota,
+    spec::{Raw, TenantSpec},
 };
 
 /// Where they come from.
@@ -75,6 +80,23 @@ pub fn most(network: &ProviderNetwork) -> Option<u32> {
     u32::try_from(most).ok()
 }
 
+/// How many addresses the machines of a cluster need at most, also while some are replaced; none where their provider
+/// finds addresses for them.
+pub fn of_machines(spec: &TenantSpec, observed: &Observed) -> Option<u32> {
+    let (spec, _) = quota::held(spec, observed);
+    for_machines(&spec)
+}
+
+pub(crate) fn for_machines(spec: &TenantSpec) -> Option<u32> {
+    if !matches!(spec.infrastructure, Infrastructure::Proxmox(_)) {
+        return None;
+    }
+    let pools = spec.pools.iter();
+    let counts = pools.map(|pool| pool.size.most().saturating_add(pool.surge));
+    // A ProxmoxCluster without any address is refused, although there are no machines yet.
+    Some(counts.fold(0, u32::saturating_add).max(1))
+}
+
 /// What was seen of addresses that are drawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
@@ -82,6 +104,30 @@ pub struct Facts {
     pub claims: Vec<Claim>,
     /// Each pool that its provider names. They count only while there is no claim, which names its own.
     pub pools: Vec<(String, Room)>,
+    /// Why those that wait in the cluster get no more.
+    pub shortage: Option<Shortage>,
+    /// Namespace and name of the first claim for machines.
+    pub machines: Option<String>,
+}
+
+/// Why a cluster gets no more addresses although load balancers in it wait for some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortage {
+    /// No pool has so many side by side.
+    NoRoom(u32),
+    /// It has all it may have.
+    AtMost,
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRoom(count) => {
+                write!(f, "no pool has {count} free addresses side by side")
+            }
+            Self::AtMost => f.write_str("the cluster has all it may have"),
+        }
+    }
 }
 
 /// An `IPAllocation` for load balancers.

@@ -96,6 +96,7 @@ pub(crate) fn cluster(spec: &TenantSpec) -> Object {
     Object::Cluster(Box::new(Cluster::new(
         identity.metadata(name),
         ClusterSpec {
+            paused: spec.paused,
             cluster_network: ClusterNetwork {
                 pods: range(spec.network.pods),
                 services: range(spec.network.services),
@@ -107,8 +108,13 @@ pub(crate) fn cluster(spec: &TenantSpec) -> Object {
     )))
 }
 
-/// The hosted control plane.
-pub(crate) fn control_plane(spec: &TenantSpec, version: KubeVersion, replicas: u32) -> Object {
+/// The hosted control plane, with or without kube-proxy in the cluster.
+pub(crate) fn control_plane(
+    spec: &TenantSpec,
+    version: KubeVersion,
+    replicas: u32,
+    kube_proxy: bool,
+) -> Object {
     let identity = &spec.identity;
     let wanted = &spec.control_plane;
     let component = |amounts: &Option<ResourceRequests>| {
@@ -120,7 +126,7 @@ pub(crate) fn control_plane(spec: &TenantSpec, version: KubeVersion, replicas: u
     };
     let mut settings = ControlPlaneSettings {
         data_store_name: wanted.data_store.clone(),
-        addons: Some(addons(spec)),
+        addons: Some(addons(spec, kube_proxy)),
         api_server: component(&wanted.resources.api_server),
         controller_manager: component(&wanted.resources.controller_manager),
         scheduler: component(&wanted.resources.scheduler),
@@ -143,7 +149,7 @@ pub(crate) fn control_plane(spec: &TenantSpec, version: KubeVersion, replicas: u
 }
 
 /// What runs inside the cluster from the start. Nodes of local clusters are reached without a tunnel.
-fn addons(spec: &TenantSpec) -> Addons {
+fn addons(spec: &TenantSpec, kube_proxy: bool) -> Addons {
     let is_local = spec.infrastructure.is_local();
     let mut konnectivity = Konnectivity::default();
     let amounts = spec.control_plane.resources.konnectivity.as_ref();
@@ -154,7 +160,7 @@ fn addons(spec: &TenantSpec) -> Addons {
     });
     Addons {
         core_dns: Some(CoreDns::default()),
-        kube_proxy: spec.addons.needs_kube_proxy.then(ImageOverride::default),
+        kube_proxy: kube_proxy.then(ImageOverride::default),
         konnectivity: (!is_local).then_some(konnectivity),
         tcp_proxy: None,
         worker_bootstrap: bootstrap,

@@ -22,10 +22,12 @@ pub mod observe;
 pub mod plan;
 pub mod provider;
 pub mod quota;
+pub mod reason;
 pub mod secret;
 pub mod spec;
 
 pub use object::{Object, ObjectId};
 pub use observe::Observed;
 pub use plan::{Plan, plan};
+pub use reason::{Reason, Retry};
 pub use spec::{Invalid, Raw, TenantSpec, validate};

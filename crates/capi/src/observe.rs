@@ -11,9 +11,10 @@ use jiff::Timestamp;
 use crate::{
     access::Audience,
     addons, addresses,
-    day2::Target,
+    day2::{Calls, Target},
     node::{JoinTicket, TalosTrust},
     object::ObjectId,
+    plan::{dns, inside::Inside},
     quota::Quota,
     secret::Hidden,
 };
@@ -47,6 +48,16 @@ pub struct Observed {
     pub addons: BTreeMap<String, addons::Facts>,
     /// What was seen of the addresses of its load balancers; nothing where nobody looked.
     pub addresses: Option<addresses::Facts>,
+    /// What is missing of DNS inside the cluster; nothing where nobody looked.
+    pub dns: Option<dns::Gap>,
+    /// What inside the cluster holds something outside of its machines; nothing where nobody looked.
+    pub inside: Inside,
+    /// What its end was written down to leave behind.
+    pub left: Option<String>,
+    /// What keeps its namespace on its way out.
+    pub remains: Option<String>,
+    /// Calls of APIs that are gone with the release that is wanted.
+    pub removed_apis: Calls,
     /// What cannot be made better by waiting.
     pub failure: Option<String>,
     /// What the limits of its team and its provider say.
@@ -64,10 +75,10 @@ pub struct Inputs {
     pub access: Audience,
     /// Addresses that machines may have, where the provider has to be told.
     pub machine_addresses: Vec<AddressRange>,
+    /// Why machines have none yet, and what can be done about it.
+    pub address_shortage: Option<String>,
     /// Addresses that its load balancers were given.
     pub load_balancer_ranges: Vec<String>,
-    /// Images that were brought to the provider, by pool.
-    pub images: BTreeMap<String, String>,
     /// How machines without a bootstrap provider join, once the control plane can say so.
     pub join: Option<JoinTicket>,
     /// What Talos machines trust.
@@ -116,6 +127,8 @@ pub struct ClusterState {
     pub infrastructure: bool,
     /// Whether it is on its way out.
     pub ending: bool,
+    /// Whether Cluster API leaves everything of it alone.
+    pub paused: bool,
     /// What its infrastructure says when it does not stand.
     pub message: Option<String>,
 }

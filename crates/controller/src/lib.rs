@@ -14,6 +14,7 @@ pub mod namespaces;
 pub mod network_pool;
 pub mod provider_config;
 pub mod rbac;
+mod shortages;
 pub mod slim;
 pub mod team;
 pub mod tenant_addon;
@@ -40,6 +41,7 @@ use butler_steward::Reach;
 use k8s_openapi::api::{core::v1::Namespace, rbac::v1::RoleBinding};
 use kube::{Api, Client, runtime::watcher};
 use network_pool::infrastructure::{MachineView, NodeView, ServiceView};
+use shortages::Shortages;
 use slim::ClusterSummary;
 use tokio_util::sync::CancellationToken;
 
@@ -208,7 +210,9 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
         ..Bounds::default()
     };
     // Large, and no part of what the others need.
-    let addresses = Box::pin(addresses(&client, &feeds, &surroundings, &shutdown));
+    let (shortages, news) = Shortages::new();
+    let addresses = addresses(&client, &feeds, &surroundings, &shortages, &shutdown);
+    let addresses = Box::pin(addresses);
     tokio::join!(
         addresses,
         Box::pin(addons(&client, &feeds, &surroundings, &shutdown)),
@@ -216,6 +220,7 @@ pub async fn run(client: Client, surroundings: Surroundings, shutdown: Cancellat
             &client,
             &feeds,
             &surroundings,
+            (&shortages, news),
             &shutdown
         )),
         controller::run(
@@ -267,6 +272,7 @@ async fn addresses(
     client: &Client,
     feeds: &Arc<Feeds>,
     surroundings: &Surroundings,
+    shortages: &Shortages,
     shutdown: &CancellationToken,
 ) {
     let pools = network_pool::Controller::new(client, feeds, surroundings);
@@ -276,7 +282,8 @@ async fn addresses(
     let providers = provider_config::Controller::new(client, feeds, surroundings);
     let of_providers = provider_config::triggers(feeds, &providers);
     let services = tenant_addresses::ThroughKubeconfig::new(client.clone(), surroundings.reach);
-    let tenants = tenant_addresses::Controller::new(client, feeds, surroundings, services);
+    let tenants =
+        tenant_addresses::Controller::new(client, feeds, surroundings, shortages.clone(), services);
     let of_tenants = tenant_addresses::triggers(feeds, &tenants);
     let reconciles = || surroundings.reconciles.clone();
     // A provider's figures follow every grant of its pools, and are no hurry.

@@ -23,10 +23,11 @@ const CATALOGUE: &str = "butler-catalogue-reader";
 const CLUSTER_API: &str = "cluster.x-k8s.io";
 const CLUSTER_API_IPAM: &str = butler_api::addresses::GROUP;
 
-/// Of every provider: clusters, and what machines are made from.
-const INFRASTRUCTURE_KINDS: [&str; 18] = [
+/// Of every provider: clusters, what machines are made from, and as whom.
+const INFRASTRUCTURE_KINDS: [&str; 19] = [
     "awsclusters",
     "awsmachinetemplates",
+    "azureclusteridentities",
     "azureclusters",
     "azuremachinetemplates",
     "gcpclusters",
@@ -245,4 +246,67 @@ fn tenant_viewer() -> Vec<PolicyRule> {
         rule(&[CONTROL_PLANE], &["stewardcontrolplanes"], &READ),
         rule(&["", "events.k8s.io"], &["events"], &READ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::PathBuf};
+
+    use kube::core::{ApiResource, GroupVersionKind};
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Every object that a cluster becomes on any provider and with any operating system.
+    fn planned() -> Vec<(String, Value)> {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../capi/tests/golden");
+        let mut found = Vec::new();
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|ending| ending != "yaml") {
+                continue;
+            }
+            let file = path.file_name().unwrap().to_string_lossy().into_owned();
+            let objects: Vec<Value> =
+                serde_saphyr::from_multiple(&fs::read_to_string(&path).unwrap()).unwrap();
+            found.extend(objects.into_iter().map(|object| (file.clone(), object)));
+        }
+        found
+    }
+
+    fn may(rules: &[PolicyRule], verb: &str, resource: &ApiResource) -> bool {
+        let has = |list: Option<&Vec<String>>, wanted: &str| {
+            list.is_some_and(|list| list.iter().any(|it| it == wanted))
+        };
+        rules.iter().any(|rule| {
+            rule.resource_names.is_none()
+                && has(rule.api_groups.as_ref(), &resource.group)
+                && has(rule.resources.as_ref(), &resource.plural)
+                && has(Some(&rule.verbs), verb)
+        })
+    }
+
+    #[test]
+    fn whatever_a_cluster_becomes_on_any_provider_the_controller_may_watch_apply_and_prune() {
+        let (rules, planned) = (controller(), planned());
+        for provider in ["azure.yaml", "proxmox.yaml", "os-talos.yaml"] {
+            assert!(
+                planned.iter().any(|(file, _)| file == provider),
+                "{provider}"
+            );
+        }
+        for (file, object) in planned {
+            let text = |field: &str| object[field].as_str().unwrap().to_owned();
+            let (version, kind) = (text("apiVersion"), text("kind"));
+            let (group, version) = version.split_once('/').unwrap_or(("", &version));
+            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
+            for verb in OWN {
+                assert!(
+                    may(&rules, verb, &resource),
+                    "{file}: the controller may not {verb} {} of {group:?}",
+                    resource.plural
+                );
+            }
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use butler_api::{
     butler::{
         TenantCluster,
-        tenant_cluster::{ManagementMode, ManagementPolicy},
+        tenant_cluster::{CniProvider, LoadBalancerProvider, ManagementMode, ManagementPolicy},
     },
     common::{LocalRef, ObjectRef},
 };
@@ -53,10 +53,12 @@ pub struct ClusterAddresses {
     pub lb_pool_size: Option<i32>,
 }
 
-/// The addons of a cluster that have to do with addresses.
+/// The addons of a cluster that have to do with addresses, or that it may bring itself.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterAddons {
+    /// The pod network.
+    pub cni: Option<PodNetwork>,
     /// Gives addresses to Services.
     pub load_balancer: Option<AddressPool>,
     /// Takes one from the start.
@@ -69,6 +71,18 @@ pub struct ClusterAddons {
 pub struct AddressPool {
     /// Its own addresses.
     pub address_pool: Option<String>,
+    /// Who gives them out.
+    pub provider: Option<LoadBalancerProvider>,
+    /// Whether it is installed.
+    pub enabled: Option<bool>,
+}
+
+/// Who makes the pod network.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodNetwork {
+    /// Which one.
+    pub provider: Option<CniProvider>,
 }
 
 /// Whether an addon is installed; unless it says otherwise, it is.

@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use butler_addons::{
     failure::{self, Class},
-    record::{HEALTHY, OWNER, REQUEST},
+    record::{HEALTHY, OWNER, REQUEST, description},
     request::{ReleaseId, Request},
     values,
 };
@@ -35,9 +35,11 @@ pub async fn upgrade(
     chart: &Path,
 ) -> Result<(), StepError> {
     let mut call = asked_for(request, chart);
+    let fingerprint = request.fingerprint();
+    call.arg("--description").arg(description(&fingerprint));
     let labels = [
         format!("{OWNER}={}", target.owner),
-        format!("{REQUEST}={}", request.fingerprint()),
+        format!("{REQUEST}={fingerprint}"),
         // Helm hands labels on from one revision to the next.
         format!("{HEALTHY}=false"),
     ];

@@ -198,3 +198,29 @@ fn the_rules_of_a_catalogue_judge_kinds_that_nobody_else_knows() {
     let other = json!({"apiVersion": "example.com/v1", "kind": "Prometheus"});
     assert_eq!(assess_by(&rules, &other), State::Ready, "another group");
 }
+
+#[test]
+fn what_flux_says_of_the_latest_change_counts_though_it_notes_only_those_that_went_well() {
+    let rules = [Rule {
+        group: "source.toolkit.fluxcd.io".to_owned(),
+        kind: "GitRepository".to_owned(),
+        wants: Wants::Condition("Ready".to_owned()),
+    }];
+    let repository = |status: &str, about: i64| {
+        json!({
+            "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository",
+            "metadata": {"name": "x", "generation": 2},
+            "status": {"observedGeneration": -1, "conditions": [
+                {"type": "Ready", "status": status, "observedGeneration": about, "message": "no such token"},
+            ]},
+        })
+    };
+    let usual: &dyn Fn(&Value) -> State = &assess;
+    let by_rules: &dyn Fn(&Value) -> State = &|object| assess_by(&rules, object);
+    for by in [usual, by_rules] {
+        assert!(is_waiting(&by(&repository("False", 2)), "no such token"));
+        for before in [repository("False", 1), repository("True", 2)] {
+            assert!(is_waiting(&by(&before), "has not seen its latest change"));
+        }
+    }
+}

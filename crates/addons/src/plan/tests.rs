@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::{health::State, request::tests::request};
+use crate::{health::State, record::description, request::tests::request};
 
 const OWN: &str = "uid-of-the-addon";
 
@@ -33,14 +33,22 @@ fn record(ago: SignedDuration, description: &str) -> Record {
         deployed: Some(now() - ago),
         chart: "small".to_owned(),
         chart_version: "1.0.0".to_owned(),
+        values: json!({"a": 1}),
         manifest: String::new(),
     }
 }
 
+/// A record of our own upgrade.
+fn ours(ago: SignedDuration, request: &Request) -> Record {
+    record(ago, &description(&request.fingerprint()))
+}
+
 fn world(revisions: Vec<Revision>) -> World {
+    let request = revisions.last().and_then(|last| last.request.clone());
+    let said = description(&request.unwrap_or_default());
     World {
         revisions,
-        latest: Some(record(SignedDuration::from_secs(5), "Upgrade complete")),
+        latest: Some(record(SignedDuration::from_secs(5), &said)),
         owner: OWN.to_owned(),
         health: Some(Health::default()),
         ..World::default()
@@ -121,6 +129,43 @@ fn a_release_of_somebody_else_is_refused_left_alone_and_taken_over_only_when_tol
 }
 
 #[test]
+fn what_somebody_else_made_of_our_release_is_told_by_its_content_though_helm_hands_our_labels_on() {
+    let (wanted, other) = (request(json!({"a": 1})), request(json!({"a": 2})));
+    let mut theirs = world(vec![
+        healthy(1, Status::Superseded, &wanted),
+        healthy(2, Status::Deployed, &wanted),
+    ]);
+    theirs.latest = Some(record(SignedDuration::ZERO, "Upgrade complete"));
+    assert_eq!(next(&wanted, &theirs, now()), Step::Done, "the same again");
+    assert_eq!(next(&other, &theirs, now()), Step::Upgrade);
+    let mut again = wanted.clone();
+    again.retry = Some("now".to_owned());
+    assert_eq!(next(&again, &theirs, now()), Step::Upgrade, "as asked for");
+
+    let mut newer = record(SignedDuration::ZERO, "Upgrade complete");
+    newer.chart_version = "2.0.0".to_owned();
+    let mut changed = record(SignedDuration::ZERO, "Upgrade complete");
+    changed.values = other.values.clone();
+    for latest in [newer, changed.clone()] {
+        theirs.latest = Some(latest);
+        assert_eq!(next(&wanted, &theirs, now()), Step::Upgrade);
+    }
+    theirs.latest = Some(changed);
+    assert_eq!(
+        next(&other, &theirs, now()),
+        Step::Done,
+        "we ask for it now"
+    );
+}
+
+#[test]
+fn what_helm_made_of_the_values_that_we_gave_it_is_not_compared() {
+    let wanted = request(json!({"a": 1.0}));
+    let stands = world(vec![healthy(1, Status::Deployed, &wanted)]);
+    assert_eq!(next(&wanted, &stands, now()), Step::Done);
+}
+
+#[test]
 fn drift_is_corrected_only_where_that_is_wanted() {
     let mut wanted = request(json!({}));
     let mut drifted = world(vec![healthy(1, Status::Deployed, &wanted)]);
@@ -150,9 +195,9 @@ fn an_upgrade_that_does_not_become_healthy_goes_back_to_the_last_healthy_revisio
         revision(3, Status::Deployed, &new),
     ]);
     late.health = Some(progressing());
-    late.latest = Some(record(SignedDuration::from_mins(11), "Upgrade complete"));
+    late.latest = Some(ours(SignedDuration::from_mins(11), &new));
     assert_eq!(next(&new, &late, now()), Step::Rollback(1));
-    late.latest = Some(record(SignedDuration::ZERO, "Upgrade complete"));
+    late.latest = Some(ours(SignedDuration::ZERO, &new));
     late.health = Some(ill(State::Failed("no".to_owned())));
     assert_eq!(
         next(&new, &late, now()),
@@ -187,7 +232,7 @@ fn what_was_healthy_once_is_not_given_up_when_a_node_fails_later() {
         healthy(1, Status::Superseded, &wanted),
         healthy(2, Status::Deployed, &wanted),
     ]);
-    later.latest = Some(record(SignedDuration::from_hours(999), "Upgrade complete"));
+    later.latest = Some(ours(SignedDuration::from_hours(999), &wanted));
     later.health = Some(ill(State::Failed("no".to_owned())));
     assert_eq!(next(&wanted, &later, now()), Step::Unhealthy);
 }
@@ -196,7 +241,7 @@ fn what_was_healthy_once_is_not_given_up_when_a_node_fails_later() {
 fn a_first_installation_that_does_not_become_healthy_has_nothing_to_go_back_to() {
     let wanted = request(json!({}));
     let mut late = world(vec![revision(1, Status::Deployed, &wanted)]);
-    late.latest = Some(record(SignedDuration::from_mins(11), "Install complete"));
+    late.latest = Some(ours(SignedDuration::from_mins(11), &wanted));
     late.health = Some(progressing());
     assert_eq!(next(&wanted, &late, now()), Step::Unhealthy);
 }

@@ -175,10 +175,16 @@ pub struct AddonChart {
     /// Version that is installed where a user names none, such as `1.17.0`.
     #[schemars(schema_with = "crate::schema::chart_version")]
     pub default_version: String,
-    /// Further versions that users may choose.
+    /// Further versions that users may choose. Where it names any, others are refused; without it every version of the
+    /// repository may be chosen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "chart_versions")]
     pub available_versions: Vec<String>,
+    /// SHA-256 of the chart's archive by version, as `sha256:` and 64 hexadecimal digits: another archive of that version
+    /// is refused.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "chart_digests")]
+    pub digests: BTreeMap<String, String>,
     /// Secret in `butler-system` with `username` and `password` for the repository, and `ca.crt` where it has an
     /// authority of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -317,6 +323,14 @@ fn kubernetes_versions(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         "self.matches('^(>=|<=|>|<|=)?v?[0-9]+[.][0-9]+([.][0-9]+)?([ ,]+(>=|<=|>|<|=)?v?[0-9]+[.][0-9]+([.][0-9]+)?)*$')",
         "must be a range of versions such as >=1.30 <1.37",
     )
+}
+
+fn chart_digests(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "maxProperties": 64,
+        "additionalProperties": crate::butler::addon_options::digest(generator),
+    })
 }
 
 fn chart_versions(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {

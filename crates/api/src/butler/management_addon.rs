@@ -1,4 +1,4 @@
-//! `ManagementAddon`: an addon of the catalogue, installed on the management cluster.
+//! `ManagementAddon`: an addon on the management cluster, from the catalogue or from any chart repository.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_derive::{CustomResource, KubeSchema};
@@ -7,9 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    butler::addon_options::{DriftMode, ValuesSource, history_limit},
+    butler::{
+        addon_options::{DriftMode, ValuesSource, history_limit},
+        tenant_addon::HelmSource,
+    },
     cel,
-    common::HelmRelease,
+    common::{HelmRelease, LocalRef},
 };
 
 /// What is installed on the management cluster, and how.
@@ -25,10 +28,15 @@ use crate::{
     status = "ManagementAddonStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "An addon of the catalogue, installed on the management cluster.",
+    doc = "An addon on the management cluster, from the catalogue or from any chart repository.",
     crates(kube_core = "::kube_core", kube = "::kube_derive"),
     attr = "x_kube(crates(kube_core = \"::kube_core\"))",
     validation = cel::name_at_most(53, "it names the Helm release"),
+    validation = Rule::new(
+        "!has(self.spec.dependsOn) || !self.spec.dependsOn.exists(d, d.name == self.metadata.name)"
+    )
+        .message("an addon cannot depend on itself")
+        .field_path(".spec.dependsOn"),
     printcolumn(name = "Addon", type_ = "string", json_path = ".spec.addon"),
     printcolumn(name = "Version", type_ = "string", json_path = ".spec.version"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
@@ -49,13 +57,25 @@ use crate::{
         json_path = ".metadata.creationTimestamp"
     )
 )]
-#[x_kube(crates(kube_core = "::kube_core"), validation = cel::immutable("addon"))]
+#[x_kube(
+    crates(kube_core = "::kube_core"),
+    validation = Rule::new("has(self.addon) != has(self.helm)")
+        .message("give either addon, a name of the catalogue, or helm, a chart of your own"),
+    validation = Rule::new("!has(self.helm) || (has(self.version) && self.version != '')")
+        .message("a chart of your own needs a version: only the catalogue has default versions")
+        .field_path(".version"),
+    validation = cel::immutable_optional("addon")
+)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagementAddonSpec {
-    /// Name of the AddonDefinition. It cannot be changed: delete this object and create another.
+    /// Name of the AddonDefinition. Either this or `helm`. It cannot be changed: delete this object and create another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::object_name")]
-    pub addon: String,
-    /// Version of the chart. Defaults to the default version of the catalogue, which may move.
+    pub addon: Option<String>,
+    /// A chart that is not in the catalogue. Either this or `addon`. Its Secret is one of `butler-system`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub helm: Option<HelmSource>,
+    /// Version of the chart. Defaults to the default version of the catalogue, which may move; needed with `helm`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::chart_version")]
     pub version: Option<String>,
@@ -82,6 +102,13 @@ pub struct ManagementAddonSpec {
     /// Leaves the release alone while true. Defaults to false.
     #[serde(default)]
     pub paused: bool,
+    /// ManagementAddons that must be healthy first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 32),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub depends_on: Vec<LocalRef>,
 }
 
 /// What happened to the addon.
@@ -124,6 +151,8 @@ pub enum ManagementAddonPhase {
     Installed,
     /// Another version or other values are being rolled out.
     Upgrading,
+    /// Installed, but not healthy.
+    Degraded,
     /// The last attempt failed; it is tried again.
     Failed,
     /// Being removed.

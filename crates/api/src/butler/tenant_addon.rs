@@ -147,18 +147,18 @@ pub struct HelmSource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::butler::addon_options::digest")]
     pub digest: Option<String>,
-    /// Secret in the same namespace with `username` and `password` for the repository, and `ca.crt` where it has an
+    /// Secret in the addon's namespace with `username` and `password` for the repository, and `ca.crt` where it has an
     /// authority of its own. It must carry the label `butler.butlerlabs.dev/for-addons: "true"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials_ref: Option<LocalRef>,
     /// Speaks HTTP without TLS to an `oci://` registry. Defaults to false.
     #[serde(default)]
     pub plain_http: bool,
-    /// Name of the Helm release. Defaults to the name of the TenantAddon; it cannot be changed.
+    /// Name of the Helm release. Defaults to the name of the addon; it cannot be changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::release_name")]
     pub release_name: Option<String>,
-    /// Namespace in the tenant cluster. Defaults to the name of the release; it cannot be changed.
+    /// Namespace in the cluster. Defaults to the name of the release; it cannot be changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::dns_label")]
     pub namespace: Option<String>,

@@ -22,7 +22,8 @@ use crate::steward::{
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneSettings {
     /// The `DataStore` that holds the cluster's state, such as `default`. Left out, the platform's
-    /// default store is used.
+    /// default store is used. Data does not move: once there is some, another name changes nothing,
+    /// and the condition `StoreAsWanted` says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::object_name")]
     pub data_store_name: Option<String>,
@@ -58,7 +59,7 @@ pub struct ControlPlaneSettings {
     /// The scheduler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<Component>,
-    /// kine, which runs with SQL and NATS stores only.
+    /// kine, which runs with SQL and NATS stores only: with an etcd store this does nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kine: Option<Kine>,
     /// What nodes that join are told about their kubelet.
@@ -122,9 +123,11 @@ pub struct Addons {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub konnectivity: Option<Konnectivity>,
     /// A proxy in the cluster that makes `kubernetes.default.svc` work behind an Ingress or Gateway.
+    /// Not supported yet: a control plane with it is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_proxy: Option<TcpProxy>,
-    /// What nodes of an operating system with its own bootstrap need.
+    /// What nodes of an operating system with its own bootstrap need. Kept for later: no trust service
+    /// runs yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_bootstrap: Option<WorkerBootstrap>,
 }

@@ -81,7 +81,7 @@ use crate::{
     validation = cel::immutable_optional("dataStoreSchema"),
     validation = cel::immutable_optional("dataStoreUsername"),
     validation = Rule::new("has(self.dataStoreName) || !has(oldSelf.dataStoreName)")
-        .message("dataStoreName cannot be removed once it is set; name another DataStore to migrate to it")
+        .message("dataStoreName cannot be removed once it is set: the data stays where it is")
         .field_path(".dataStoreName"),
     validation = Rule::new("(has(self.deployment) && has(self.deployment.externalClusterReference)) == (has(oldSelf.deployment) && has(oldSelf.deployment.externalClusterReference)) && (!has(self.deployment) || !has(self.deployment.externalClusterReference) || self.deployment.externalClusterReference == oldSelf.deployment.externalClusterReference)")
         .message("externalClusterReference cannot be added, changed or removed after creation: a running control plane does not move between clusters")

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use butler_addons::values::lay_over;
-use butler_api::names;
+use butler_api::{butler::tenant_cluster::ManagementMode, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Value, json};
 
@@ -22,6 +22,17 @@ pub(super) fn replaces_kube_proxy(cni: &Wanted) -> bool {
     let said = cni.values.get(KUBE_PROXY_REPLACEMENT);
     // Older charts have words for it.
     said.is_none_or(|said| *said == Value::Bool(true) || *said == json!("true"))
+}
+
+/// Whether kube-proxy is needed: not where the pod network does its work. A network that Butler does not install takes
+/// its place only once it is there, as one that was installed before Butler came to look on.
+pub(crate) fn needs_kube_proxy(spec: &TenantSpec, observed: &Observed) -> bool {
+    let addons = &spec.addons;
+    let mut networks = observed.addons.values();
+    let is_there =
+        networks.any(|held| held.ours && held.role == Role::Cni.as_str() && held.version.is_some());
+    let comes = addons.mode != ManagementMode::Observe;
+    !(addons.replaces_kube_proxy && (comes || is_there))
 }
 
 /// The addons, once there is something to install them on: before a machine has joined none of them could become

@@ -4,20 +4,24 @@
 //! has, in which version, with which values that only the cluster knows, and what waits for what.
 
 mod build;
+mod removal;
 mod repository;
 mod state;
 mod wanted;
 
 use std::collections::BTreeSet;
 
-use butler_api::{
-    butler::{addon_options::ValuesSource, tenant_cluster::ManagementMode},
-    names,
+use butler_api::butler::{
+    addon_options::ValuesSource,
+    tenant_cluster::{AddonManager, GitopsProvider, ManagementMode},
 };
 use serde_json::Value;
 
-pub(crate) use build::objects;
+pub(crate) use build::{needs_kube_proxy, objects};
+pub(crate) use removal::Removal;
+pub use removal::{Deletion, agreed};
 pub use state::{Facts, State, state};
+pub use wanted::{default_cni, default_load_balancer};
 
 use crate::{names::Identity, spec::Raw};
 
@@ -97,8 +101,12 @@ pub struct AddonSet {
     pub wanted: Vec<Wanted>,
     /// Roles about which something was said: an addon of these that is not wanted may be removed.
     decided: Vec<Role>,
-    /// Whether kube-proxy is needed: not where the pod network does its work.
-    pub(crate) needs_kube_proxy: bool,
+    /// Whether the pod network that is asked for does the work of kube-proxy.
+    replaces_kube_proxy: bool,
+    /// How far they are ours to change.
+    mode: ManagementMode,
+    /// Who looks after what is not ours to change.
+    others: AddonManager,
     /// The repository that a tool in the cluster is to follow, and is not told of by us.
     repository: Option<String>,
     /// Names of those that its user agreed to remove.
@@ -108,13 +116,11 @@ pub struct AddonSet {
 impl AddonSet {
     /// What a cluster asks for, with what its provider and the platform say where it is silent.
     pub(crate) fn resolve(raw: &Raw<'_>) -> Self {
-        let annotations = raw.cluster.metadata.annotations.as_ref();
-        let agreed = annotations.and_then(|all| all.get(names::REMOVE_ADDONS));
-        let agreed = agreed.map(String::as_str).unwrap_or_default();
         let (mut wanted, mut decided) = wanted::resolve(raw);
         let cni = wanted.iter().find(|addon| addon.role == Role::Cni);
-        let needs_kube_proxy = cni.is_none_or(|cni| !build::replaces_kube_proxy(cni));
-        if raw.cluster.spec.management_policy.mode == ManagementMode::Observe {
+        let replaces_kube_proxy = cni.is_some_and(build::replaces_kube_proxy);
+        let mode = raw.cluster.spec.management_policy.mode;
+        if mode == ManagementMode::Observe {
             // Nothing is installed, and nothing is taken away.
             wanted.clear();
             decided.clear();
@@ -122,12 +128,20 @@ impl AddonSet {
         Self {
             wanted,
             decided,
-            needs_kube_proxy,
+            replaces_kube_proxy,
+            mode,
+            others: others(raw),
             repository: repository::by_hand(raw),
-            agreed: agreed
-                .split(',')
-                .map(|name| name.trim().to_owned())
-                .collect(),
+            agreed: removal::agreed(raw.cluster),
+        }
+    }
+
+    /// Who installs and upgrades an addon. What another tool takes over is ours until it was installed once.
+    pub fn manager(&self, is_installed: bool) -> AddonManager {
+        match self.mode {
+            ManagementMode::Active => AddonManager::Butler,
+            ManagementMode::GitOps if !is_installed => AddonManager::Butler,
+            ManagementMode::GitOps | ManagementMode::Observe => self.others,
         }
     }
 
@@ -137,25 +151,19 @@ impl AddonSet {
             format!("the GitOps tool is installed and not told to follow {url}: make its source object in the cluster")
         })
     }
-
-    /// Whether an addon that stands may be removed: its user asked for that, and agreed to it by name.
-    pub(crate) fn may_remove(&self, role: &str, addon: &str) -> Removal {
-        let is_wanted = self.wanted.iter().any(|wanted| wanted.addon == addon);
-        let is_decided = self.decided.iter().any(|other| other.as_str() == role);
-        match (is_decided && !is_wanted, self.agreed.contains(addon)) {
-            (false, _) => Removal::Stays,
-            (true, false) => Removal::NeedsAgreement,
-            (true, true) => Removal::Goes,
-        }
-    }
 }
 
-/// What becomes of an addon that stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Removal {
-    Stays,
-    NeedsAgreement,
-    Goes,
+/// The tool that the cluster names, or else somebody by hand.
+fn others(raw: &Raw<'_>) -> AddonManager {
+    let addons = raw.cluster.spec.addons.as_ref();
+    let gitops = addons.and_then(|addons| addons.gitops.as_ref());
+    match gitops.filter(|gitops| gitops.enabled) {
+        None => AddonManager::Manual,
+        Some(gitops) => match gitops.provider.unwrap_or(GitopsProvider::Fluxcd) {
+            GitopsProvider::Fluxcd => AddonManager::Flux,
+            GitopsProvider::Argocd => AddonManager::Argocd,
+        },
+    }
 }
 
 impl Identity {

@@ -13,7 +13,7 @@ const SSH: &str = "ssh://";
 
 /// What tells Flux, where Flux and a repository are asked for.
 pub(super) fn wanted(asked: &Addons) -> Option<Wanted> {
-    let gitops = asked.gitops.as_ref()?;
+    let gitops = asked.gitops.as_ref().filter(|gitops| gitops.enabled)?;
     let repository = gitops.repository.as_ref()?;
     if gitops.provider == Some(GitopsProvider::Argocd) {
         return None;
@@ -35,6 +35,7 @@ pub(super) fn wanted(asked: &Addons) -> Option<Wanted> {
 /// The repository that people have to name to the tool themselves: Argo CD is told by objects of its own.
 pub(super) fn by_hand(raw: &Raw<'_>) -> Option<String> {
     let gitops = raw.cluster.spec.addons.as_ref()?.gitops.as_ref()?;
+    let gitops = Some(gitops).filter(|gitops| gitops.enabled)?;
     let is_argo = gitops.provider == Some(GitopsProvider::Argocd);
     let repository = gitops.repository.as_ref().filter(|_| is_argo)?;
     Some(repository.url.clone())

@@ -3,7 +3,10 @@
 //! Without a pod network nothing works, so its failure holds the cluster up. Every other addon that fails is said, and the
 //! cluster works without it.
 
-use butler_api::butler::{tenant_addon::TenantAddonPhase, tenant_cluster::Phase};
+use butler_api::butler::{
+    tenant_addon::TenantAddonPhase,
+    tenant_cluster::{ManagementMode, Phase},
+};
 
 use super::{Role, Wanted, build};
 use crate::{observe::Observed, plan::Numbers, spec::TenantSpec};
@@ -52,6 +55,8 @@ pub enum State {
     Blocked(String),
     /// The cluster works, and something of it does not; what.
     Degraded(String),
+    /// Butler only looks on, and all that it installed before work; how many.
+    Observed(String),
     /// All of them work.
     Installed,
 }
@@ -69,11 +74,13 @@ pub fn state(spec: &TenantSpec, observed: &Observed, workers: &Numbers) -> State
     if control_plane.is_none_or(|held| !held.initialized) {
         return State::Waiting;
     }
+    let looks_on = spec.addons.mode == ManagementMode::Observe;
+    let own = || observed.addons.iter().filter(|(_, held)| held.ours);
     if workers.desired == 0 && observed.machines.is_empty() {
-        return if spec.addons.wanted.is_empty() {
-            State::Installed
-        } else {
-            State::Unneeded
+        return match spec.addons.wanted.is_empty() {
+            _ if looks_on => State::Observed(watched(0)),
+            true => State::Installed,
+            false => State::Unneeded,
         };
     }
     if observed.machines.iter().all(|it| it.node.is_none()) {
@@ -88,16 +95,37 @@ pub fn state(spec: &TenantSpec, observed: &Observed, workers: &Numbers) -> State
             Standing::Troubled(what) => troubled.push(what),
         }
     }
+    if looks_on {
+        // Nobody is about to put them right, so none of them is on its way.
+        let broken = own().filter(|(_, held)| !held.ready);
+        troubled.extend(broken.map(|(name, held)| format!("{name}: {}", held.message)));
+    }
     if let Some(wait) = unready_nodes(observed, workers) {
         coming.push(wait);
+    }
+    match &observed.dns {
+        Some(gap) if gap.is_late => troubled.push(gap.missing.clone()),
+        Some(gap) => coming.push(gap.missing.clone()),
+        None => {}
     }
     if !coming.is_empty() {
         return State::Installing(coming.join("; "));
     }
-    if troubled.is_empty() {
-        State::Installed
+    if !troubled.is_empty() {
+        return State::Degraded(troubled.join("; "));
+    }
+    if looks_on {
+        State::Observed(watched(own().count()))
     } else {
-        State::Degraded(troubled.join("; "))
+        State::Installed
+    }
+}
+
+/// What is said of addons that Butler only looks at.
+fn watched(count: usize) -> String {
+    match count {
+        0 => "Butler only looks on, and installed none of them".to_owned(),
+        count => format!("Butler only looks on: {count} that it installed work"),
     }
 }
 

@@ -3,7 +3,7 @@
 use butler_api::{
     butler::{
         butler_config::DefaultAddonVersions,
-        provider_config::NetworkMode,
+        provider_config::{NetworkMode, ProviderConfig},
         tenant_cluster::{
             Addons, CniProvider, GitopsProvider, IngressProvider, LoadBalancerProvider,
             MonitoringProvider, StorageProvider,
@@ -100,11 +100,7 @@ fn is_local(raw: &Raw<'_>) -> bool {
 /// Every cluster has one, whether it says so or not.
 fn cni(raw: &Raw<'_>, asked: &Addons) -> Asked {
     let said = asked.cni.clone().unwrap_or_default();
-    let default = if is_local(raw) {
-        CniProvider::Local
-    } else {
-        CniProvider::Cilium
-    };
+    let default = default_cni(raw.provider);
     match said.provider.unwrap_or(default) {
         CniProvider::Cilium => Asked::Yes {
             addon: "cilium",
@@ -115,20 +111,34 @@ fn cni(raw: &Raw<'_>, asked: &Addons) -> Asked {
     }
 }
 
-/// Clouds have their own; everywhere else nobody gives out addresses.
+/// The pod network of clusters that name none.
+pub fn default_cni(provider: &ProviderConfig) -> CniProvider {
+    if provider.spec.provider == InfrastructureProvider::Local {
+        CniProvider::Local
+    } else {
+        CniProvider::Cilium
+    }
+}
+
+/// The load balancer of clusters that name none. Clouds have their own; everywhere else nobody gives out addresses.
+pub fn default_load_balancer(provider: &ProviderConfig) -> LoadBalancerProvider {
+    let draws = provider.spec.network.mode == NetworkMode::Ipam;
+    match provider.spec.provider {
+        InfrastructureProvider::Local => LoadBalancerProvider::Local,
+        InfrastructureProvider::Aws
+        | InfrastructureProvider::Azure
+        | InfrastructureProvider::Gcp
+            if !draws =>
+        {
+            LoadBalancerProvider::Local
+        }
+        _ => LoadBalancerProvider::Metallb,
+    }
+}
+
 fn load_balancer(raw: &Raw<'_>, asked: &Addons) -> Asked {
     let said = asked.load_balancer.clone().unwrap_or_default();
-    let provider = raw.provider.spec.provider;
-    let is_cloud = matches!(
-        provider,
-        InfrastructureProvider::Aws | InfrastructureProvider::Azure | InfrastructureProvider::Gcp
-    );
-    let draws = raw.provider.spec.network.mode == NetworkMode::Ipam;
-    let default = if is_local(raw) || (is_cloud && !draws) {
-        LoadBalancerProvider::Local
-    } else {
-        LoadBalancerProvider::Metallb
-    };
+    let default = default_load_balancer(raw.provider);
     match said.provider.unwrap_or(default) {
         LoadBalancerProvider::Metallb if said.enabled => Asked::Yes {
             addon: "metallb",
@@ -227,12 +237,15 @@ fn gitops(asked: &Addons) -> Asked {
     let Some(said) = asked.gitops.clone() else {
         return Asked::Silent;
     };
+    if !said.enabled {
+        return Asked::No;
+    }
     Asked::Yes {
         addon: match said.provider.unwrap_or(GitopsProvider::Fluxcd) {
             GitopsProvider::Fluxcd => "flux",
             GitopsProvider::Argocd => "argocd",
         },
         version: said.version,
-        values: None,
+        values: said.values,
     }
 }

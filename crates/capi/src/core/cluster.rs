@@ -11,6 +11,10 @@ pub type Cluster = Resource<ClusterSpec>;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSpec {
+    /// Whether Cluster API and its providers leave everything of it alone. Not said where it is not: somebody else may
+    /// have paused it, and that is theirs to end.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
     /// Ranges and the domain of the cluster.
     pub cluster_network: ClusterNetwork,
     /// The control plane.

@@ -7,7 +7,10 @@
 use butler_api::types::KubeVersion;
 use jiff::Timestamp;
 
-use super::schedule::{Window, next_opening, open_until};
+use super::{
+    removed::{Calls, RemovedApi},
+    schedule::{Window, next_opening, open_until},
+};
 use crate::observe::{ControlPlaneState, Observed};
 
 /// How many minor versions a kubelet may be behind its API server.
@@ -34,6 +37,10 @@ pub enum Obstacle {
     ControlPlane,
     /// A pool is busy with an earlier change.
     Pool(String),
+    /// Somebody still calls APIs that the release no longer has.
+    RemovedApis(Vec<RemovedApi>),
+    /// What is still called could not be found out.
+    Unanswered(String),
     /// Outside all maintenance windows.
     Window {
         /// When the next one opens.
@@ -56,6 +63,16 @@ impl Obstacle {
             }
             Self::Pool(pool) => format!(
                 "the upgrade to {wanted} waits for pool {pool}, which still replaces machines"
+            ),
+            Self::RemovedApis(apis) => {
+                let apis: Vec<String> = apis.iter().map(ToString::to_string).collect();
+                format!(
+                    "the upgrade to {wanted} waits: the cluster was asked for APIs that are gone then: {}; let whoever calls them use a later version, then restart the control plane, which counts calls from its start on",
+                    apis.join(", ")
+                )
+            }
+            Self::Unanswered(trouble) => format!(
+                "the upgrade to {wanted} waits: the cluster was asked in vain for calls of APIs that are gone then: {trouble}"
             ),
             Self::Window { opens: Some(opens) } => {
                 format!(
@@ -167,5 +184,28 @@ fn obstacle(
             opens: next_opening(windows, now),
         });
     }
-    None
+    match &observed.removed_apis {
+        Calls::Counted(apis) if !apis.is_empty() => Some(Obstacle::RemovedApis(apis.clone())),
+        Calls::Unanswered(trouble) => Some(Obstacle::Unanswered(trouble.clone())),
+        Calls::Unasked | Calls::Counted(_) => None,
+    }
+}
+
+/// Whether an upgrade that nothing else holds goes to a release that may have fewer APIs: then is the time to ask which
+/// are called. A control plane that does not serve cannot say so, and is helped by another release.
+pub fn removes_apis(
+    wanted: KubeVersion,
+    observed: &Observed,
+    windows: &[Window],
+    now: Timestamp,
+) -> bool {
+    observed.control_plane.as_ref().is_some_and(|held| {
+        let goes_on = held
+            .running
+            .is_some_and(|from| from.minor() < wanted.minor());
+        held.available
+            && goes_on
+            && held.wanted != wanted
+            && obstacle(wanted, held, observed, windows, now).is_none()
+    })
 }

@@ -157,12 +157,8 @@ fn kubernetes(context: &Context<'_>, join: &JoinTicket) -> Table {
     set("cluster-dns-ip", spec.network.dns().to_string().into());
     set("cluster-domain", spec.network.domain.clone().into());
     set("cluster-name", spec.identity.cluster().into());
-    let waits = spec.control_plane.external_cloud_provider;
-    let external = waits && spec.infrastructure.has_cloud_controller();
-    set(
-        "cloud-provider",
-        if external { "external" } else { "" }.into(),
-    );
+    let waits = spec.waits_for_cloud_controller();
+    set("cloud-provider", if waits { "external" } else { "" }.into());
     for (flag, value) in &spec.nodes.kubelet_args {
         if let Some((_, setting, is_number)) = known(flag) {
             let number = value.parse::<i64>().ok().filter(|_| *is_number);

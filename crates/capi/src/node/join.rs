@@ -73,9 +73,7 @@ pub(super) fn kubelet_args(context: &Context<'_>) -> Vec<(String, String)> {
             .collect();
         args.push(("node-labels".to_owned(), labels.join(",")));
     }
-    let infrastructure = &context.spec.infrastructure;
-    let waits = context.spec.control_plane.external_cloud_provider;
-    if waits && infrastructure.has_cloud_controller() {
+    if context.spec.waits_for_cloud_controller() {
         args.push(("cloud-provider".to_owned(), "external".to_owned()));
     }
     args.sort();

@@ -3,7 +3,7 @@
 use butler_api::butler::tenant_cluster::Phase;
 
 use super::{Changes, Finding, Numbers, Plan, Truth, uses};
-use crate::{quota::Excess, spec::TenantSpec};
+use crate::{quota::Excess, reason::Reason, spec::TenantSpec};
 
 const KIND: &str = "QuotaSatisfied";
 
@@ -18,6 +18,8 @@ pub(super) fn refused(spec: &TenantSpec, excess: &Excess) -> Plan {
     Plan {
         objects: Vec::new(),
         changes: Changes::default(),
+        inside: Vec::new(),
+        resume: None,
         rolls: Vec::new(),
         waits: vec![excess.message.clone()],
         uses: uses::of(spec),
@@ -35,7 +37,7 @@ pub(super) fn finding(against: &[Excess]) -> Finding {
         None => Finding {
             kind: KIND,
             status: Truth::True,
-            reason: "WithinQuota",
+            reason: Reason::WithinQuota.as_str(),
             message: "the cluster may have what it asks for".to_owned(),
         },
         Some(excess) => Finding {

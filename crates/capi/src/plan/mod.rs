@@ -15,7 +15,7 @@ use crate::{
     build,
     core::INFRASTRUCTURE,
     day2::{self, Content, Doze, Upgrade},
-    node,
+    node, nodes,
     object::{Object, ObjectId},
     observe::{ControlPlaneState, Observed, Standing},
     provider::Missing,
@@ -24,20 +24,26 @@ use crate::{
 };
 
 mod deletion;
+pub mod dns;
+pub mod inside;
 mod limited;
 mod network;
+mod paused;
 mod pools;
 mod print;
 mod report;
 mod uses;
 
-pub use deletion::Step;
+pub use deletion::{LEFT_BEHIND, Leaving, Step, asks_inside, end};
 pub use pools::Roll;
-pub use report::{Finding, Numbers, Truth};
+pub use report::{Finding, Numbers, Truth, failed};
 pub use uses::Uses;
 
 /// How soon a tenant that could not be asked about joining is asked again.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
+
+/// How soon a tenant is asked again which APIs are called: its answer is long.
+const ASK_ABOUT_CALLS: SignedDuration = SignedDuration::from_mins(2);
 
 /// What has to be done for a tenant cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -48,6 +54,12 @@ pub struct Plan {
     pub objects: Vec<Object>,
     /// What that changes.
     pub changes: Changes,
+    /// What is asked to go inside the cluster.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inside: Vec<inside::Held>,
+    /// The Cluster that Cluster API is let go on with, because it has to remove what it made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resume: Option<ObjectId>,
     /// Machines that are replaced.
     pub rolls: Vec<Roll>,
     /// What is waited for, in sentences for people.
@@ -121,7 +133,7 @@ impl Draft<'_> {
 /// Decides what has to be done.
 pub fn plan(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Plan {
     if observed.deletion.is_some() {
-        return deletion::plan(spec, observed, now);
+        return end(&Leaving::from(spec), observed, now);
     }
     if let Some(excess) = &observed.quota.refused {
         return limited::refused(spec, excess);
@@ -163,7 +175,12 @@ pub fn plan(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Plan {
             draft.wake.extend(now.checked_add(ASK_AGAIN));
         }
     }
-    finish(draft, doze, &upgrade)
+    let is_paused = spec.paused;
+    let mut plan = finish(draft, doze, &upgrade);
+    if is_paused {
+        paused::hold(&mut plan, observed);
+    }
+    plan
 }
 
 /// Writes down everything, in the order it is applied.
@@ -181,20 +198,34 @@ fn serve(draft: &mut Draft<'_>, doze: Doze, upgrade: &Upgrade) {
         Doze::Awake | Doze::Waking | Doze::FallingAsleep => spec.control_plane.replicas,
         Doze::Asleep => 0,
     };
-    draft
-        .objects
-        .push(build::control_plane(spec, upgrade.control_plane, replicas));
+    let kube_proxy = addons::needs_kube_proxy(spec, draft.observed);
+    let version = upgrade.control_plane;
+    let control_plane = build::control_plane(spec, version, replicas, kube_proxy);
+    draft.objects.push(control_plane);
     draft.objects.push(build::cluster(spec));
     if let Some(obstacle) = &upgrade.obstacle {
         draft.waits.push(obstacle.message(spec.version));
-        if let day2::Obstacle::Window { opens: Some(opens) } = obstacle {
-            draft.wake.push(*opens);
+        match obstacle {
+            day2::Obstacle::Window { opens } => draft.wake.extend(*opens),
+            // Nothing tells when it is otherwise.
+            day2::Obstacle::RemovedApis(_) | day2::Obstacle::Unanswered(_) => {
+                draft.wake.extend(draft.now.checked_add(ASK_ABOUT_CALLS));
+            }
+            day2::Obstacle::Step { .. }
+            | day2::Obstacle::Skew { .. }
+            | day2::Obstacle::ControlPlane
+            | day2::Obstacle::Pool(_) => {}
         }
     }
     joining(draft);
     pools::plan(draft, doze, upgrade);
     draft.objects.extend(addons::objects(spec, draft.observed));
     agreements(draft);
+    let dns = draft.observed.dns.as_ref();
+    draft.wake.extend(dns.map(|gap| gap.look));
+    if nodes::are_awaited(spec, draft.observed) {
+        draft.wake.extend(draft.now.checked_add(nodes::LOOK));
+    }
     draft.wake.extend(spec.hibernation.next_change(draft.now));
 }
 
@@ -260,6 +291,8 @@ fn finish(mut draft: Draft<'_>, doze: Doze, upgrade: &Upgrade) -> Plan {
     draft.waits.dedup();
     Plan {
         changes,
+        inside: Vec::new(),
+        resume: None,
         rolls: draft.rolls,
         waits: draft.waits,
         uses: uses::of(draft.spec),

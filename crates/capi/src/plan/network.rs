@@ -5,14 +5,17 @@
 //! addon that waits for it and counts as such.
 
 use super::{Finding, Truth};
-use crate::addresses::{Claim, Draw, Facts, Room, Source};
+use crate::{
+    addresses::{Claim, Draw, Facts, Room, Shortage, Source},
+    reason::Reason,
+};
 
 pub(super) const KIND: &str = "NetworkReady";
 
 /// Ranges that are listed before the rest is only counted.
 const NAMED: usize = 8;
 
-type Said = (Truth, &'static str, String);
+type Said = (Truth, Reason, String);
 
 /// Nothing where the addresses would count and nobody looked.
 pub(super) fn finding(source: &Source, seen: Option<&Facts>) -> Option<Finding> {
@@ -20,11 +23,14 @@ pub(super) fn finding(source: &Source, seen: Option<&Facts>) -> Option<Finding> 
     let (status, reason, message) = match source {
         Source::Own(ranges) => {
             let message = format!("the cluster brings its own addresses: {ranges}");
-            (Truth::True, "OwnAddresses", message)
+            (Truth::True, Reason::OwnAddresses, message)
         }
-        Source::Provider => holds("CloudNetworking", "the provider gives addresses itself"),
+        Source::Provider => holds(
+            Reason::CloudNetworking,
+            "the provider gives addresses itself",
+        ),
         Source::Agent => holds(
-            "LocalNetworking",
+            Reason::LocalNetworking,
             "the agent of the local platform gives addresses",
         ),
         Source::Pools(draw) => drawn(draw, seen?),
@@ -32,7 +38,7 @@ pub(super) fn finding(source: &Source, seen: Option<&Facts>) -> Option<Finding> 
     Some(Finding {
         kind: KIND,
         status,
-        reason,
+        reason: reason.as_str(),
         message,
     })
 }
@@ -46,20 +52,57 @@ fn drawn(draw: &Draw, seen: &Facts) -> Said {
         .map(String::as_str)
         .collect();
     match (given.is_empty(), waits) {
-        (false, waits) => {
-            let more = waits.map(|claim| format!("; more are waited for: {}", words(claim)));
-            let more = more.unwrap_or_default();
-            let message = format!("load balancers may use {}{more}", some(&given));
-            (Truth::True, "Allocated", message)
+        (false, Some(claim)) => {
+            let message = format!("{}; more are waited for: {}", usable(&given), words(claim));
+            (Truth::True, Reason::Allocated, message)
         }
+        (false, None) => match seen.shortage {
+            None => (Truth::True, Reason::Allocated, usable(&given)),
+            Some(shortage) => {
+                let (reason, why) = short(draw, shortage);
+                let message = format!(
+                    "{}, and load balancers wait for more: {why}",
+                    usable(&given)
+                );
+                (Truth::False, reason, message)
+            }
+        },
         (true, Some(claim)) => waiting(draw, claim),
-        (true, None) if draw.count == 0 => (
-            Truth::True,
-            "NotNeeded",
-            "nothing in the cluster asks for addresses".to_owned(),
-        ),
+        (true, None) if draw.count == 0 => seen.shortage.map_or_else(not_needed, |shortage| {
+            let (reason, why) = short(draw, shortage);
+            let message = format!("load balancers wait for an address: {why}");
+            (Truth::False, reason, message)
+        }),
         (true, None) => unasked(draw, &seen.pools),
     }
+}
+
+fn not_needed() -> Said {
+    let message = "nothing in the cluster asks for addresses";
+    (Truth::True, Reason::NotNeeded, message.to_owned())
+}
+
+fn usable(given: &[&str]) -> String {
+    format!("load balancers may use {}", some(given))
+}
+
+/// Why no more can be had, and what can be done about it.
+fn short(draw: &Draw, shortage: Shortage) -> (Reason, String) {
+    let provider = &draw.provider;
+    let (reason, remedy) = match shortage {
+        Shortage::NoRoom(_) => (
+            Reason::PoolExhausted,
+            "give a pool more addresses, or name another in spec.network.poolRefs",
+        ),
+        Shortage::AtMost => (
+            Reason::QuotaReached,
+            "delete some, or raise spec.network.quotaPerTenant.maxLoadBalancerIPs",
+        ),
+    };
+    (
+        reason,
+        format!("{shortage}; {remedy} of ProviderConfig {provider}"),
+    )
 }
 
 /// There is a claim, and it has nothing yet.
@@ -68,18 +111,18 @@ fn waiting(draw: &Draw, claim: &Claim) -> Said {
     let provider = &draw.provider;
     let (reason, remedy) = match claim.reason.as_str() {
         "PoolExhausted" | "PoolFragmented" | "PoolTooSmall" => (
-            "PoolExhausted",
+            Reason::PoolExhausted,
             format!(
                 "; give NetworkPool {pool} more addresses, or delete IPAllocation {name} once another pool of ProviderConfig {provider} has room"
             ),
         ),
         "PoolNotFound" | "PoolNotReady" => (
-            "NoPool",
+            Reason::NoPool,
             format!(
                 "; make NetworkPool {pool} or put it right, or delete IPAllocation {name} once ProviderConfig {provider} names another"
             ),
         ),
-        _ => ("Pending", String::new()),
+        _ => (Reason::Pending, String::new()),
     };
     (Truth::False, reason, format!("{}{remedy}", words(claim)))
 }
@@ -100,7 +143,7 @@ fn unasked(draw: &Draw, pools: &[(String, Room)]) -> Said {
     let is_any = |room: Room| pools.iter().any(|(_, has)| *has == room);
     if is_any(Room::Enough) {
         let message = format!("{count} addresses are being asked for");
-        return (Truth::False, "Pending", message);
+        return (Truth::False, Reason::Pending, message);
     }
     let mut parts: Vec<String> = pools
         .iter()
@@ -118,10 +161,10 @@ fn unasked(draw: &Draw, pools: &[(String, Room)]) -> Said {
     let another = format!("name another in spec.network.poolRefs of ProviderConfig {provider}");
     let (reason, remedy) = if is_any(Room::Full) {
         let remedy = format!("give a pool more addresses, or {another}");
-        ("PoolExhausted", remedy)
+        (Reason::PoolExhausted, remedy)
     } else {
         (
-            "NoPool",
+            Reason::NoPool,
             format!("make the pool or put it right, or {another}"),
         )
     };

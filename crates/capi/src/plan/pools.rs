@@ -19,6 +19,8 @@ pub struct Roll {
     pub pool: String,
     /// How many machines.
     pub nodes: u32,
+    /// How many of them were replaced so far.
+    pub replaced: u32,
     /// What is different: `version`, `machine` or `bootstrap`.
     pub because: Vec<&'static str>,
     /// Whether it goes back to what was before, because the new machines do not work.
@@ -75,7 +77,7 @@ fn first_rolling(draft: &Draft<'_>) -> Option<String> {
 fn make(draft: &Draft<'_>, pool: &Pool, upgrade: &Upgrade) -> Result<Made, String> {
     let (spec, inputs) = (draft.spec, &draft.observed.inputs);
     let version = upgrade.machines.unwrap_or(upgrade.control_plane);
-    let template = spec.infrastructure.template(spec, pool, inputs);
+    let template = spec.infrastructure.template(spec, pool);
     let template = template.map_err(|missing| missing.to_string())?;
     let told = node::tell(
         spec,
@@ -192,9 +194,13 @@ fn note(draft: &mut Draft<'_>, pool: &Pool, state: Option<&PoolState>, decision:
                 state.replicas
             }
         });
+        // Numbers that speak about an earlier target count nothing of this one.
+        let is_counted = |state: &&PoolState| state.current && state.target == *to;
+        let replaced = state.filter(is_counted).map_or(0, |state| state.up_to_date);
         draft.rolls.push(Roll {
             pool: name.clone(),
             nodes,
+            replaced: replaced.min(nodes),
             because: from.map_or_else(Vec::new, |from| differences(from, to)),
             back,
         });

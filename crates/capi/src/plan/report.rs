@@ -11,6 +11,7 @@ use crate::{
     addons::State,
     day2::{Doze, Upgrade},
     observe::Observed,
+    reason::Reason,
     spec::{Size, TenantSpec},
 };
 
@@ -35,23 +36,18 @@ pub struct Finding {
     pub kind: &'static str,
     /// Whether it holds.
     pub status: Truth,
-    /// One word for programs.
+    /// One word for programs, one of [`Reason`].
     pub reason: &'static str,
     /// A sentence for people.
     pub message: String,
 }
 
 impl Finding {
-    fn new(
-        kind: &'static str,
-        holds: bool,
-        reason: &'static str,
-        message: impl Into<String>,
-    ) -> Self {
+    fn new(kind: &'static str, holds: bool, reason: Reason, message: impl Into<String>) -> Self {
         Self {
             kind,
             status: if holds { Truth::True } else { Truth::False },
-            reason,
+            reason: reason.as_str(),
             message: message.into(),
         }
     }
@@ -120,18 +116,21 @@ pub(super) fn report(facts: &Facts<'_>) -> (Phase, Vec<Finding>) {
 fn infrastructure(facts: &Facts<'_>) -> Finding {
     const KIND: &str = "InfrastructureReady";
     match &facts.observed.cluster {
-        Some(cluster) if cluster.infrastructure => {
-            Finding::new(KIND, true, "Provisioned", "what machines share is there")
-        }
+        Some(cluster) if cluster.infrastructure => Finding::new(
+            KIND,
+            true,
+            Reason::Provisioned,
+            "what machines share is there",
+        ),
         Some(cluster) => {
             let message = cluster.message.clone();
             let message = message.unwrap_or_else(|| "the provider is making it".to_owned());
-            Finding::new(KIND, false, "InfrastructureProvisioning", message)
+            Finding::new(KIND, false, Reason::InfrastructureProvisioning, message)
         }
         None => Finding::new(
             KIND,
             false,
-            "InfrastructureProvisioning",
+            Reason::InfrastructureProvisioning,
             "it is being asked for",
         ),
     }
@@ -140,29 +139,34 @@ fn infrastructure(facts: &Facts<'_>) -> Finding {
 fn control_plane(facts: &Facts<'_>) -> Finding {
     const KIND: &str = "ControlPlaneReady";
     let Some(held) = &facts.observed.control_plane else {
-        return Finding::new(KIND, false, "Creating", "it is being asked for");
+        return Finding::new(KIND, false, Reason::Creating, "it is being asked for");
     };
     if facts.doze == Doze::Asleep {
-        return Finding::new(KIND, true, "Hibernated", "it sleeps; its data is kept");
+        return Finding::new(
+            KIND,
+            true,
+            Reason::Hibernated,
+            "it sleeps; its data is kept",
+        );
     }
     let serves = held.initialized && held.available;
     match (serves, held.running) {
         (true, Some(running)) if running == facts.upgrade.control_plane => Finding::new(
             KIND,
             true,
-            "ControlPlaneReady",
+            Reason::ControlPlaneReady,
             format!("it serves {running}"),
         ),
         (true, running) => {
             let running = running.map_or_else(String::new, |running| format!(" from {running}"));
             let message = format!("it moves{running} to {}", facts.upgrade.control_plane);
             // It serves all the while.
-            Finding::new(KIND, true, "Upgrading", message)
+            Finding::new(KIND, true, Reason::Upgrading, message)
         }
         (false, _) => {
             let message = held.message.clone();
             let message = message.unwrap_or_else(|| "its pods are not ready yet".to_owned());
-            Finding::new(KIND, false, "Creating", message)
+            Finding::new(KIND, false, Reason::Creating, message)
         }
     }
 }
@@ -176,18 +180,23 @@ fn workers(facts: &Facts<'_>) -> Finding {
     } = facts.numbers;
     let message = format!("{ready} of {desired} workers are ready, {joined} have joined");
     match facts.doze {
-        Doze::Asleep => Finding::new(KIND, true, "Hibernated", "they sleep with the cluster"),
+        Doze::Asleep => Finding::new(
+            KIND,
+            true,
+            Reason::Hibernated,
+            "they sleep with the cluster",
+        ),
         _ if ready >= desired && !lacks_workers(facts.observed) => {
             let message = if *desired == 0 {
                 "the cluster has no workers".to_owned()
             } else {
                 format!("{ready} of {desired} workers are ready")
             };
-            Finding::new(KIND, true, "WorkersReady", message)
+            Finding::new(KIND, true, Reason::WorkersReady, message)
         }
         Doze::Awake | Doze::Waking | Doze::FallingAsleep => {
             let message = format!("{message}{}", obstacle(facts.observed));
-            Finding::new(KIND, false, "WorkersProvisioning", message)
+            Finding::new(KIND, false, Reason::WorkersProvisioning, message)
         }
     }
 }
@@ -208,17 +217,28 @@ fn obstacle(observed: &Observed) -> String {
 
 fn addons(facts: &Facts<'_>) -> Finding {
     if facts.doze == Doze::Asleep {
-        return Finding::new(ADDONS, true, "Hibernated", "they sleep with the cluster");
+        return Finding::new(
+            ADDONS,
+            true,
+            Reason::Hibernated,
+            "they sleep with the cluster",
+        );
     }
     match facts.addons {
-        State::Installed => Finding::new(ADDONS, true, "AddonsInstalled", "all addons work"),
-        State::Waiting => Finding::new(ADDONS, false, "Pending", "they wait for the workers"),
-        State::Unneeded => {
-            Finding::new(ADDONS, true, "NoWorkers", "they come with the first worker")
+        State::Installed => Finding::new(ADDONS, true, Reason::AddonsInstalled, "all addons work"),
+        State::Observed(what) => Finding::new(ADDONS, true, Reason::Observed, what.clone()),
+        State::Waiting => Finding::new(ADDONS, false, Reason::Pending, "they wait for the workers"),
+        State::Unneeded => Finding::new(
+            ADDONS,
+            true,
+            Reason::NoWorkers,
+            "they come with the first worker",
+        ),
+        State::Installing(what) => Finding::new(ADDONS, false, Reason::Installing, what.clone()),
+        State::Blocked(what) => Finding::new(ADDONS, false, Reason::CNIInstallFailed, what.clone()),
+        State::Degraded(what) => {
+            Finding::new(ADDONS, false, Reason::AddonInstallFailed, what.clone())
         }
-        State::Installing(what) => Finding::new(ADDONS, false, "Installing", what.clone()),
-        State::Blocked(what) => Finding::new(ADDONS, false, "CNIInstallFailed", what.clone()),
-        State::Degraded(what) => Finding::new(ADDONS, false, "AddonInstallFailed", what.clone()),
     }
 }
 
@@ -229,20 +249,24 @@ fn works_without(facts: &Facts<'_>) -> bool {
         State::Installing(_) => {
             matches!(facts.observed.phase, Some(Phase::Ready | Phase::Updating))
         }
-        State::Waiting | State::Unneeded | State::Blocked(_) | State::Installed => false,
+        State::Waiting
+        | State::Unneeded
+        | State::Blocked(_)
+        | State::Observed(_)
+        | State::Installed => false,
     }
 }
 
 fn ready(facts: &Facts<'_>, phase: Phase, findings: &[Finding]) -> Finding {
     const KIND: &str = "Ready";
     if let Some(failure) = &facts.observed.failure {
-        return Finding::new(KIND, false, "Failed", failure.clone());
+        return Finding::new(KIND, false, Reason::Failed, failure.clone());
     }
     if facts.doze == Doze::Asleep {
         return Finding::new(
             KIND,
             true,
-            "Hibernated",
+            Reason::Hibernated,
             "the cluster sleeps; its data is kept",
         );
     }
@@ -254,23 +278,64 @@ fn ready(facts: &Facts<'_>, phase: Phase, findings: &[Finding]) -> Finding {
     let mut broken = findings.iter().filter(|finding| !finding.holds());
     if let Some(broken) = broken.find(|finding| !is_minor(finding)) {
         // What is in the way is the cause of what is not ready.
-        let wait = facts.waits.first().map(|wait| format!("; {wait}"));
-        let wait = wait.unwrap_or_default();
-        let message = format!("{}: {}{wait}", broken.kind, broken.message);
-        return Finding::new(KIND, false, broken.reason, message);
+        let wait = facts.waits.first().cloned();
+        let parts = [format!("{}: {}", broken.kind, broken.message)];
+        let parts = parts.into_iter().chain(progress(facts)).chain(wait);
+        let message = parts.collect::<Vec<_>>().join("; ");
+        return Finding {
+            kind: KIND,
+            message,
+            ..broken.clone()
+        };
     }
     if let Some(minor) = findings.iter().find(|finding| !finding.holds()) {
         let message = format!("the cluster works; {}: {}", minor.kind, minor.message);
-        return Finding::new(KIND, true, minor.reason, message);
+        return Finding {
+            kind: KIND,
+            status: Truth::True,
+            message,
+            ..minor.clone()
+        };
     }
     match (phase, facts.waits.first()) {
         (Phase::Updating, wait) => {
-            let message = wait.map_or("a change is being carried out", String::as_str);
-            Finding::new(KIND, true, "Updating", message)
+            let said: Vec<String> = progress(facts).into_iter().chain(wait.cloned()).collect();
+            let message = if said.is_empty() {
+                "a change is being carried out".to_owned()
+            } else {
+                said.join("; ")
+            };
+            Finding::new(KIND, true, Reason::Updating, message)
         }
-        (_, Some(wait)) => Finding::new(KIND, true, "Waiting", wait.clone()),
-        (_, None) => Finding::new(KIND, true, "Ready", "the cluster works"),
+        (_, Some(wait)) => Finding::new(KIND, true, Reason::Waiting, wait.clone()),
+        (_, None) => Finding::new(KIND, true, Reason::Ready, "the cluster works"),
     }
+}
+
+/// How far a change is: the control plane first, then pools. First machines, and those of a cluster that wakes, replace
+/// nobody.
+fn progress(facts: &Facts<'_>) -> Vec<String> {
+    let has_worked = matches!(facts.observed.phase, Some(Phase::Ready | Phase::Updating));
+    if !has_worked || facts.doze != Doze::Awake {
+        return Vec::new();
+    }
+    let held = facts.observed.control_plane.as_ref();
+    let running = held.and_then(|held| held.running);
+    let to = facts.upgrade.control_plane;
+    let moves = running.filter(|running| *running != to);
+    let moves = moves.map(|from| format!("the control plane moves from {from} to {to}"));
+    let rolls = facts.rolls.iter().map(|roll| {
+        let Roll {
+            pool,
+            nodes,
+            replaced,
+            because: _,
+            back,
+        } = roll;
+        let verb = if *back { "taken back" } else { "replaced" };
+        format!("pool {pool}: {replaced} of {nodes} machines {verb}")
+    });
+    moves.into_iter().chain(rolls).collect()
 }
 
 fn phase(facts: &Facts<'_>) -> Phase {
@@ -281,11 +346,22 @@ fn phase(facts: &Facts<'_>) -> Phase {
         Some(Phase::Updating) if lacks_workers(observed) => Phase::Updating,
         Some(Phase::Ready) if !observed.is_reported && lacks_workers(observed) => Phase::Updating,
         Some(Phase::Ready | Phase::Updating) => Phase::Ready,
-        // Only a person brings a failed cluster back, or what failed being right by itself.
-        Some(Phase::Failed) if observed.retry || observed.failure.is_none() => Phase::Pending,
-        Some(Phase::Failed) => Phase::Failed,
-        _ if observed.failure.is_some() => Phase::Failed,
+        held if observed.failure.is_some() => failed(held, observed.retry || !observed.is_reported),
+        // What failed is right again.
+        Some(Phase::Failed) => Phase::Pending,
         _ => growing(facts),
+    }
+}
+
+/// The phase of a cluster for which something failed that waiting does not make better. One that worked once does not
+/// become `Failed`. `again` says that another try is wanted, by the user's word or by a spec that was not tried yet.
+pub fn failed(held: Option<Phase>, again: bool) -> Phase {
+    match held {
+        Some(worked @ (Phase::Ready | Phase::Updating | Phase::Deleting)) => worked,
+        Some(Phase::Failed) if again => Phase::Pending,
+        None | Some(Phase::Pending | Phase::Provisioning | Phase::Installing | Phase::Failed) => {
+            Phase::Failed
+        }
     }
 }
 
@@ -303,7 +379,11 @@ fn growing(facts: &Facts<'_>) -> Phase {
     let sleeps = facts.doze == Doze::Asleep && control_plane.is_some();
     match facts.addons {
         _ if sleeps => Phase::Ready,
-        State::Installed | State::Unneeded | State::Degraded(_) if serves && joined => Phase::Ready,
+        State::Installed | State::Observed(_) | State::Unneeded | State::Degraded(_)
+            if serves && joined =>
+        {
+            Phase::Ready
+        }
         _ if serves && joined => Phase::Installing,
         _ => Phase::Provisioning,
     }

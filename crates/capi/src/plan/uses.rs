@@ -4,7 +4,7 @@ use butler_api::types::Quantity;
 use serde::Serialize;
 
 use crate::{
-    provider::Infrastructure,
+    addresses,
     spec::{Exposure, TenantSpec},
 };
 
@@ -32,9 +32,9 @@ pub(super) fn of(spec: &TenantSpec) -> Uses {
     let mut uses = Uses {
         load_balancer_addresses: spec.network.load_balancer_addresses,
         api_addresses: u32::from(spec.control_plane.exposure == Exposure::LoadBalancer),
+        machine_addresses: addresses::for_machines(spec).unwrap_or_default(),
         ..Uses::default()
     };
-    let takes_addresses = matches!(spec.infrastructure, Infrastructure::Proxmox(_));
     let add = |sum: Option<Quantity>, each: Quantity, times: u32| {
         let more = each.checked_mul(times)?;
         sum.map_or(Some(more), |sum| sum.checked_add(more))
@@ -46,10 +46,6 @@ pub(super) fn of(spec: &TenantSpec) -> Uses {
         uses.cpu = add(uses.cpu, cpu, most);
         uses.memory = add(uses.memory, machine.memory, most);
         uses.disk = add(uses.disk, machine.disk, most);
-        if takes_addresses {
-            let with_surge = most.saturating_add(pool.surge);
-            uses.machine_addresses = uses.machine_addresses.saturating_add(with_surge);
-        }
     }
     uses
 }

@@ -79,6 +79,7 @@ impl Provider for Aws {
             version: "v1beta2",
             cluster: "AWSCluster",
             template: "AWSMachineTemplate",
+            identity: None,
         }
     }
 

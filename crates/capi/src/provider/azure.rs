@@ -54,6 +54,9 @@ impl Azure {
     }
 }
 
+/// As whom machines are made.
+const IDENTITY: &str = "AzureClusterIdentity";
+
 const STEPS: [u32; 7] = [2, 4, 8, 16, 32, 48, 64];
 
 const FAMILIES: [Family; 3] = [
@@ -94,6 +97,7 @@ impl Provider for Azure {
             version: "v1beta1",
             cluster: "AzureCluster",
             template: "AzureMachineTemplate",
+            identity: Some(IDENTITY),
         }
     }
 
@@ -110,7 +114,7 @@ impl Provider for Azure {
             },
             "identityRef": {
                 "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
-                "kind": "AzureClusterIdentity",
+                "kind": IDENTITY,
                 "name": spec.identity.cluster(),
                 "namespace": namespace,
             },
@@ -153,12 +157,12 @@ impl Provider for Azure {
             "allowedNamespaces": { "list": [identity.tenant_namespace()] },
         });
         let metadata = identity.metadata(identity.cluster());
-        Ok(vec![foreign(
-            "v1beta1",
-            "AzureClusterIdentity",
-            metadata,
-            written,
-        )])
+        let version = self.kinds().version;
+        Ok(vec![foreign(version, IDENTITY, metadata, written)])
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &["tenantID", "clientID"]
     }
 
     fn image(&self) -> Option<&str> {

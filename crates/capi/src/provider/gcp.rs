@@ -90,6 +90,7 @@ impl Provider for Gcp {
             version: "v1beta1",
             cluster: "GCPCluster",
             template: "GCPMachineTemplate",
+            identity: None,
         }
     }
 

@@ -72,6 +72,7 @@ impl Provider for Harvester {
             version: "v1alpha1",
             cluster: "HarvesterCluster",
             template: "HarvesterMachineTemplate",
+            identity: None,
         }
     }
 

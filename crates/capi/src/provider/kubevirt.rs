@@ -42,6 +42,7 @@ impl Provider for Kubevirt {
             version: "v1alpha1",
             cluster: "KubevirtCluster",
             template: "KubevirtMachineTemplate",
+            identity: None,
         }
     }
 

@@ -31,6 +31,7 @@ impl Provider for Local {
             version: "v1alpha1",
             cluster: "LocalCluster",
             template: "LocalMachineTemplate",
+            identity: None,
         }
     }
 

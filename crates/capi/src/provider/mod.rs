@@ -57,8 +57,8 @@ pub enum Missing {
     )]
     Credential(&'static str),
     /// Addresses for machines.
-    #[error("no addresses were allocated for the machines yet")]
-    Addresses,
+    #[error("no addresses were allocated for the machines yet: {0}")]
+    Addresses(String),
     /// An image.
     #[error(
         "pool {0} has no image: name one in machineTemplate.os.imageRef of the pool, or in the ProviderConfig"
@@ -75,6 +75,23 @@ pub struct Kinds {
     pub cluster: &'static str,
     /// What machines are made from.
     pub template: &'static str,
+    /// As whom machines are made, where that is an object of its own.
+    pub identity: Option<&'static str>,
+}
+
+impl Kinds {
+    /// All that are written, so that whoever reads or permits them forgets none.
+    pub fn all(self) -> impl Iterator<Item = &'static str> {
+        let Self {
+            version: _,
+            cluster,
+            template,
+            identity,
+        } = self;
+        [Some(cluster), Some(template), identity]
+            .into_iter()
+            .flatten()
+    }
 }
 
 /// What a provider can do.
@@ -96,6 +113,11 @@ trait Provider {
     /// Credentials that have to stand beside the cluster.
     fn credentials(&self, _: &TenantSpec, _: &Inputs) -> Result<Vec<Object>, Missing> {
         Ok(Vec::new())
+    }
+
+    /// What its credentials have to hold for that.
+    fn keys(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// The image of machines that name none.
@@ -195,14 +217,10 @@ impl Infrastructure {
     }
 
     /// What machines of a pool are made from. New content is a new name.
-    pub(crate) fn template(
-        &self,
-        spec: &TenantSpec,
-        pool: &Pool,
-        inputs: &Inputs,
-    ) -> Result<Object, Missing> {
+    pub(crate) fn template(&self, spec: &TenantSpec, pool: &Pool) -> Result<Object, Missing> {
         let kinds = self.kinds();
-        let image = self.image(pool, inputs);
+        let image = pool.image.as_deref();
+        let image = image.or_else(|| self.provider().image());
         if image.is_none() && self.provider().needs_image() {
             return Err(Missing::Image(pool.name.clone()));
         }
@@ -215,14 +233,6 @@ impl Infrastructure {
         Ok(foreign(kinds.version, kinds.template, metadata, content))
     }
 
-    /// The image of a pool: the one that was brought to the provider, the one asked for, the provider's.
-    fn image<'a>(&'a self, pool: &'a Pool, inputs: &'a Inputs) -> Option<&'a str> {
-        let brought = inputs.images.get(&pool.name).map(String::as_str);
-        brought
-            .or(pool.image.as_deref())
-            .or_else(|| self.provider().image())
-    }
-
     /// Credentials that have to stand beside the cluster.
     pub(crate) fn credentials(
         &self,
@@ -232,20 +242,30 @@ impl Infrastructure {
         self.provider().credentials(spec, inputs)
     }
 
+    /// What the credentials of the provider have to hold.
+    pub fn keys(&self) -> &'static [&'static str] {
+        self.provider().keys()
+    }
+
     /// What is wrong with a pool on this provider.
     pub(crate) fn check(&self, pool: &Pool, faults: &mut Faults) {
         let provider = self.provider();
-        let has_image = pool.image.is_some() || pool.schematic.is_some();
-        if provider.needs_image() && provider.image().is_none() && !has_image {
+        let has_image = pool.image.is_some() || provider.image().is_some();
+        if provider.needs_image() && !has_image {
+            let rule = if pool.schematic.is_some() {
+                "the ProviderConfig names no image for machines, and none is built from a schematicID: get the image from the image factory, bring it to the provider, and name it here or there"
+            } else {
+                "the ProviderConfig names no image for machines: name one here or there"
+            };
             faults.add(
                 format!("{}.machineTemplate.os.imageRef", pool.field()),
-                "the ProviderConfig names no image for machines: name one here or there, or give a schematicID to build one",
+                rule,
             );
         }
         provider.check(pool, faults);
     }
 
-    /// Whether machines come with everything they need to join.
+    /// Whether machines come with everything they need to join, the ids of their Nodes included.
     pub(crate) const fn is_prepared(&self) -> bool {
         matches!(self, Self::Local(_))
     }
@@ -259,7 +279,8 @@ impl Infrastructure {
         }
     }
 
-    /// Whether there is a cloud controller manager for the provider, which nodes can wait for.
+    /// Whether there is a cloud controller manager for the provider, which nodes can wait for. None is installed by
+    /// Butler, and a node that waits keeps a taint that nothing tolerates: so only those wait whose user says so.
     pub(crate) const fn has_cloud_controller(&self) -> bool {
         matches!(
             self,
@@ -267,7 +288,8 @@ impl Infrastructure {
         )
     }
 
-    /// The id a kubelet gives its Node, from what cloud-init knows, where nothing else does.
+    /// The id a kubelet gives its Node, from what cloud-init knows, where nothing else does. Only what the bootstrap
+    /// provider writes is a template that cloud-init fills in; other Nodes get their id by [`crate::nodes`].
     pub(crate) const fn provider_id(&self) -> Option<&'static str> {
         match self {
             Self::Proxmox(_) => Some("proxmox://{{ ds.meta_data.instance_id }}"),
@@ -275,7 +297,8 @@ impl Infrastructure {
         }
     }
 
-    /// The name of a Node where its host name is not the machine's.
+    /// The name of a Node where its host name is not the machine's, filled in by cloud-init like the id. Other operating
+    /// systems take the host name that the provider's metadata gives them, and have no other to choose from.
     pub(crate) const fn node_name(&self) -> Option<&'static str> {
         match self {
             Self::Vsphere(_) | Self::Nutanix(_) => Some("{{ ds.meta_data.hostname }}"),

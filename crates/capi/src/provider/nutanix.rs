@@ -63,6 +63,7 @@ impl Provider for Nutanix {
             version: "v1beta1",
             cluster: "NutanixCluster",
             template: "NutanixMachineTemplate",
+            identity: None,
         }
     }
 
@@ -104,6 +105,10 @@ impl Provider for Nutanix {
         }]);
         let data = [("credentials", credentials.to_string())];
         Ok(vec![beside(&spec.identity, &secret_name(spec), &data)])
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &["username", "password"]
     }
 
     fn image(&self) -> Option<&str> {

@@ -89,12 +89,15 @@ impl Provider for Proxmox {
             version: "v1alpha1",
             cluster: "ProxmoxCluster",
             template: "ProxmoxMachineTemplate",
+            identity: None,
         }
     }
 
     fn cluster(&self, _: &TenantSpec, inputs: &Inputs) -> Result<Value, Missing> {
         if inputs.machine_addresses.is_empty() {
-            return Err(Missing::Addresses);
+            let why = inputs.address_shortage.clone();
+            let why = why.unwrap_or_else(|| "they are being asked for".to_owned());
+            return Err(Missing::Addresses(why));
         }
         let addresses = inputs.machine_addresses.iter().map(ToString::to_string);
         let pool = json!({

@@ -48,6 +48,7 @@ impl Provider for Vsphere {
             version: "v1beta1",
             cluster: "VSphereCluster",
             template: "VSphereMachineTemplate",
+            identity: None,
         }
     }
 
@@ -87,6 +88,10 @@ impl Provider for Vsphere {
             ("password", credential(inputs, "password")?.to_owned()),
         ];
         Ok(vec![beside(&spec.identity, &secret_name(spec), &data)])
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &["username", "password"]
     }
 
     fn image(&self) -> Option<&str> {

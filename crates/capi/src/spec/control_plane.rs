@@ -50,7 +50,7 @@ pub struct ControlPlane {
     pub data_store: Option<String>,
     /// CPU and memory of its containers.
     pub resources: ControlPlaneResources,
-    /// Whether nodes wait for a cloud controller manager, where the provider has one.
+    /// Whether nodes wait for a cloud controller manager, where the provider has one. Nothing here installs it.
     pub external_cloud_provider: bool,
 }
 

@@ -82,6 +82,15 @@ pub struct TenantSpec {
     pub windows: Vec<Window>,
     /// Whether nothing of it may be removed.
     pub protected: bool,
+    /// Whether nothing of it is changed.
+    pub paused: bool,
+}
+
+impl TenantSpec {
+    /// Whether nodes wait for a cloud controller manager, which its user installs.
+    pub(crate) const fn waits_for_cloud_controller(&self) -> bool {
+        self.control_plane.external_cloud_provider && self.infrastructure.has_cloud_controller()
+    }
 }
 
 /// Ranges and the domain of a cluster.
@@ -159,6 +168,7 @@ pub fn validate(raw: &Raw<'_>) -> Result<TenantSpec, Invalid> {
             hibernation,
             windows,
             protected: spec.deletion_protection,
+            paused: spec.paused,
         }),
         _ => Err(Invalid {
             faults: faults.into_vec(),

@@ -172,8 +172,8 @@ pub(crate) fn inputs() -> Inputs {
             .map(|(key, value)| (key.to_owned(), Hidden::new(value)))
             .collect(),
         machine_addresses: vec!["10.40.1.10-10.40.1.19".parse().unwrap()],
+        address_shortage: None,
         load_balancer_ranges: Vec::new(),
-        images: BTreeMap::new(),
         join: Some(join("abcdef.0123456789abcdef")),
         talos: Some(TalosTrust {
             authority: AUTHORITY.to_owned(),

@@ -5,9 +5,13 @@ use butler_api::butler::{
 };
 use butler_capi::{
     Observed, Plan, Raw, TenantSpec, plan,
-    plan::{Finding, Truth},
+    plan::{
+        Finding, Truth,
+        dns::{self, Gap},
+    },
     validate,
 };
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::{
@@ -251,6 +255,39 @@ fn a_cluster_is_installing_until_its_addons_work() {
 }
 
 #[test]
+fn a_new_cluster_waits_for_dns_a_while_and_works_without_it_after_that() {
+    let wanted = spec("local", &json!({}));
+    let mut world = joined(&wanted);
+    settle(&mut world);
+    assert!(dns::is_asked_for(&wanted, &world, now()));
+    let gap = |first| Some(Gap::since(first, now(), "DNS: 0 of 2".to_owned()));
+    world.dns = gap(now());
+    let first = plan(&wanted, &world, now());
+    assert_eq!(first.phase, Phase::Installing);
+    assert_eq!(finding(&first, "AddonsReady").message, "DNS: 0 of 2");
+    assert_eq!(first.wake, world.dns.as_ref().map(|gap| gap.look));
+
+    world.dns = gap(now() - SignedDuration::from_mins(5));
+    let late = plan(&wanted, &world, now());
+    assert_eq!(late.phase, Phase::Ready);
+    let ready = finding(&late, "Ready");
+    assert_eq!(ready.status, Truth::True);
+    assert!(ready.message.contains("DNS: 0 of 2"), "{ready:?}");
+
+    world.phase = Some(Phase::Ready);
+    assert!(
+        !dns::is_asked_for(&wanted, &world, now()),
+        "it was there once"
+    );
+    world = joined(&wanted);
+    world.machines.clear();
+    assert!(
+        !dns::is_asked_for(&wanted, &world, now()),
+        "nowhere to run yet"
+    );
+}
+
+#[test]
 fn a_pod_network_that_fails_holds_the_cluster_up_and_says_why() {
     let wanted = spec("harvester", &everything());
     let mut world = joined(&wanted);
@@ -434,16 +471,4 @@ fn a_repository_that_argo_cd_is_not_told_of_is_said() {
         plan.waits[0].contains("https://git.example.com/fleet.git"),
         "{plan}"
     );
-}
-
-#[test]
-fn a_cluster_that_is_only_looked_at_is_given_nothing_and_loses_nothing() {
-    let before = spec("harvester", &json!({}));
-    let world = running(&before, now());
-    let asked = json!({"managementPolicy": {"mode": "Observe"},
-        "addons": {"storage": {}, "loadBalancer": {"enabled": false}}});
-    let plan = plan(&spec("harvester", &asked), &world, now());
-    assert!(plan.changes.is_empty(), "{plan}");
-    assert!(addons(&plan).is_empty());
-    assert_eq!(plan.phase, Phase::Ready);
 }

@@ -12,14 +12,17 @@ mod common;
 
 mod access;
 mod addons;
+mod addons_management;
 mod day2;
 mod deletion;
 mod formats;
 mod golden;
 mod network;
+mod pause;
 mod phases;
 mod planning;
 mod quota;
+mod removed;
 mod validation;
 mod wishes;
 mod world;

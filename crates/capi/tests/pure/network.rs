@@ -3,7 +3,7 @@
 use butler_api::butler::{butler_config::ButlerConfigSpec, tenant_cluster::Phase};
 use butler_capi::{
     Raw, TenantSpec,
-    addresses::{Claim, Facts, Room},
+    addresses::{Claim, Facts, Room, Shortage},
     plan,
     plan::{Finding, Plan, Truth},
     validate,
@@ -68,15 +68,15 @@ fn says(said: &Finding, holds: bool, reason: &str) -> String {
 fn pools(pools: &[(&str, Room)]) -> Facts {
     let pools = pools.iter().map(|(name, room)| ((*name).to_owned(), *room));
     Facts {
-        claims: Vec::new(),
         pools: pools.collect(),
+        ..Facts::default()
     }
 }
 
 fn claims(claims: &[Claim]) -> Facts {
     Facts {
         claims: claims.to_vec(),
-        pools: Vec::new(),
+        ..Facts::default()
     }
 }
 
@@ -174,6 +174,31 @@ fn addresses_that_were_given_are_named_and_so_is_what_is_still_waited_for() {
         "load balancers may use 10.40.0.1-10.40.0.3, 10.40.0.7-10.40.0.8; more are waited for: IPAllocation \
          butler-system/lb-2: pool ten has not 2 free addresses"
     );
+}
+
+#[test]
+fn load_balancers_that_wait_for_more_than_can_be_had_are_told_of_and_what_to_do() {
+    let first = given("lb-0", &["10.40.0.1"]);
+    let seen = |claims: &[Claim], shortage| Facts {
+        claims: claims.to_vec(),
+        shortage: Some(shortage),
+        ..Facts::default()
+    };
+    let full = Shortage::NoRoom(2);
+    let said = network(&drawing(), seen(std::slice::from_ref(&first), full));
+    let said = says(&said, false, "PoolExhausted");
+    assert!(said.contains("may use 10.40.0.1, and"), "{said}");
+    assert!(said.contains("no pool has 2 free addresses"), "{said}");
+    assert!(said.contains("give a pool more addresses"), "{said}");
+    let said = network(&elastic(&json!({})), seen(&[], full));
+    let said = says(&said, false, "PoolExhausted");
+    assert!(
+        said.starts_with("load balancers wait for an address"),
+        "{said}"
+    );
+    let said = network(&drawing(), seen(&[first], Shortage::AtMost));
+    let said = says(&said, false, "QuotaReached");
+    assert!(said.contains("maxLoadBalancerIPs"), "{said}");
 }
 
 #[test]

@@ -199,3 +199,41 @@ fn what_stands_in_the_way_is_said_where_people_look() {
         "{said}"
     );
 }
+
+#[test]
+fn a_change_says_how_far_it_is() {
+    let release = |version: &str| {
+        spec(
+            "local",
+            &json!({"kubernetesVersion": version, "workers": {"replicas": 3}}),
+        )
+    };
+    let mut world = running(&release("v1.34.4"), now());
+    let wanted = release("v1.35.4");
+    let said = |plan: &Plan| finding(plan, "Ready").message.clone();
+    step(&wanted, &mut world);
+    let moving = said(&step(&wanted, &mut world));
+    assert!(
+        moving.starts_with("the control plane moves from v1.34.4 to v1.35.4"),
+        "{moving}"
+    );
+    let held = world.control_plane.as_mut().unwrap();
+    held.running = Some(held.wanted);
+    assert_eq!(
+        said(&step(&wanted, &mut world)),
+        "pool workers: 0 of 3 machines replaced"
+    );
+    let pool = world.pools.get_mut("workers").unwrap();
+    pool.up_to_date = 1;
+    assert_eq!(
+        said(&step(&wanted, &mut world)),
+        "pool workers: 1 of 3 machines replaced"
+    );
+    let mut new = world.clone();
+    new.phase = Some(Phase::Provisioning);
+    let first = said(&plan(&wanted, &new, now()));
+    assert!(!first.contains("replaced"), "{first}");
+    settle(&mut world);
+    step(&wanted, &mut world);
+    assert_eq!(said(&step(&wanted, &mut world)), "the cluster works");
+}

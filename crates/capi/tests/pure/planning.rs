@@ -334,6 +334,32 @@ fn a_failed_cluster_comes_back_when_it_is_retried_and_a_working_one_never_fails(
     assert_eq!(plan(&spec, &world, now()).phase, Phase::Failed);
     world.retry = true;
     assert_eq!(plan(&spec, &world, now()).phase, Phase::Pending);
+    world.retry = false;
+    world.is_reported = false;
+    let changed = plan(&spec, &world, now());
+    assert_eq!(changed.phase, Phase::Pending, "a changed spec is tried");
+    world.is_reported = true;
+    world.failure = None;
+    let healed = plan(&spec, &world, now());
+    assert_eq!(healed.phase, Phase::Pending, "what failed is right again");
+}
+
+#[test]
+fn only_a_cluster_that_never_worked_fails_for_good() {
+    use Phase::{Deleting, Failed, Installing, Pending, Provisioning, Ready, Updating};
+    for (held, again, phase) in [
+        (None, false, Failed),
+        (Some(Pending), true, Failed),
+        (Some(Provisioning), false, Failed),
+        (Some(Installing), true, Failed),
+        (Some(Failed), false, Failed),
+        (Some(Failed), true, Pending),
+        (Some(Ready), true, Ready),
+        (Some(Updating), false, Updating),
+        (Some(Deleting), true, Deleting),
+    ] {
+        assert_eq!(plan::failed(held, again), phase, "{held:?} {again}");
+    }
 }
 
 #[test]
@@ -383,4 +409,20 @@ fn a_token_is_looked_after_in_time_and_a_silent_tenant_is_asked_again() {
     let silent = plan(&spec, &world, now());
     assert_eq!(silent.wake, Some(soon));
     assert!(silent.changes.delete.is_empty(), "{silent}");
+}
+
+#[test]
+fn every_kind_of_infrastructure_that_is_planned_is_one_that_is_looked_for() {
+    for provider in providers().keys() {
+        let spec = spec(provider, &json!({}));
+        let kinds = spec.infrastructure.kinds();
+        let version = format!("infrastructure.cluster.x-k8s.io/{}", kinds.version);
+        for object in plan(&spec, &observed(), now()).objects {
+            let id = object.id();
+            if matches!(object, Object::Infrastructure(_)) {
+                let is_seen = kinds.all().any(|kind| kind == id.kind);
+                assert!(is_seen && id.api_version == version, "{provider}: {id}");
+            }
+        }
+    }
 }

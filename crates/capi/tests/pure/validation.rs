@@ -253,24 +253,19 @@ fn all_faults_are_reported_at_once() {
 }
 
 #[test]
-fn a_schematic_takes_the_place_of_an_image_until_it_is_built() {
+fn a_schematic_does_not_take_the_place_of_an_image_and_the_remedy_is_said() {
     let block = json!({"harvester": {"imageName": null}});
-    let schematic = json!({"workers": {"machineTemplate": {"os": {"schematicID": "376567988ad370138ad8b269"}}}});
-    let spec = check("harvester", &block, &schematic).unwrap();
-    let mut world = crate::common::observed();
-    let plan = butler_capi::plan(&spec, &world, crate::common::now());
-    assert!(
-        plan.waits
-            .iter()
-            .any(|wait| wait.contains("has no image: name one")),
-        "{plan}"
+    let mut wanted = json!({"workers": {"machineTemplate": {"os": {"schematicID": "376567988ad370138ad8b269"}}}});
+    let field = "spec.workers.machineTemplate.os.imageRef";
+    refused(
+        "harvester",
+        &block,
+        &wanted,
+        field,
+        "bring it to the provider, and name it",
     );
-    world
-        .inputs
-        .images
-        .insert("workers".to_owned(), "default/image-built".to_owned());
-    let plan = butler_capi::plan(&spec, &world, crate::common::now());
-    assert!(plan.waits.is_empty(), "{plan}");
+    wanted["workers"]["machineTemplate"]["os"]["imageRef"] = json!("default/image");
+    check("harvester", &block, &wanted).unwrap();
 }
 
 #[test]

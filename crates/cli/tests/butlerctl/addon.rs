@@ -173,3 +173,18 @@ async fn what_an_addon_cannot_have_is_said_with_the_cause_and_without_its_secret
         "{said}"
     );
 }
+
+#[tokio::test]
+async fn a_plan_asks_the_mirror_of_a_chart_repository() {
+    let scene = Scene::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("addon.yaml");
+    let mut addon = scene.addon();
+    addon["spec"]["helm"]["repository"] = json!("http://charts.invalid/stable");
+    std::fs::write(&file, addon.to_string()).unwrap();
+    let mirror = format!("http://charts.invalid/stable={}", scene.repository.url());
+    let file = file.to_str().unwrap();
+    let found = scene.plan(&["-f", file, "--chart-mirror", &mirror]).await;
+    let found = found.good();
+    assert!(found.contains("ConfigMap"), "{found}");
+}

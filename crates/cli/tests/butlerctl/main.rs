@@ -8,6 +8,7 @@
 )]
 
 mod addon;
+mod changes;
 #[path = "../../../controller/tests/tenant_cluster/driver.rs"]
 #[allow(dead_code, reason = "the controller's own tests use the rest")]
 mod driver;

@@ -169,6 +169,48 @@ spec:
 }
 
 #[tokio::test]
+async fn a_plan_for_another_provider_and_system_assumes_what_only_a_platform_can_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("both.yaml");
+    let both = "
+apiVersion: butler.butlerlabs.dev/v1alpha1
+kind: TenantCluster
+metadata: {name: demo, namespace: team-a}
+spec:
+  kubernetesVersion: v1.35.4
+  workers: {replicas: 2, machineTemplate: {os: {type: talos}}}
+---
+apiVersion: butler.butlerlabs.dev/v1alpha1
+kind: ProviderConfig
+metadata: {name: prism, namespace: butler-system}
+spec:
+  provider: nutanix
+  credentialsRef: {name: prism}
+  nutanix:
+    endpoint: https://prism.example.com/
+    clusterUUID: 0005b6f1-8f43-0000-0000-000000000000
+    subnetUUID: c7938dc6-7659-453e-a688-e26020c68e43
+    imageUUID: a8938dc6-7659-453e-a688-e26020c68e43
+";
+    std::fs::write(&file, both).unwrap();
+    let mut command = bare();
+    command.args(["cluster", "plan", "--offline", "-f", file.to_str().unwrap()]);
+    let text = run(command).await.good();
+    for line in [
+        "Assumed: the credentials of the provider hold username and password",
+        "Assumed: the control plane says how machines join it",
+        "+ NutanixCluster demo",
+        "+ Secret demo-nutanix-creds",
+        "+ MachineDeployment demo-workers",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+    for word in ["have no key", "has not said yet"] {
+        assert!(!text.contains(word), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn a_plan_shows_what_of_each_limit_would_be_used_and_what_they_refuse() {
     let desk = Desk::with(json!({})).await;
     let namespace = desk.namespace.name();

@@ -7,17 +7,17 @@ use butler_addons::{
 };
 use butler_api::butler::{
     AddonDefinition,
-    addon_definition::{AddonChart, AddonHealthRule},
+    addon_definition::{AddonCategory, AddonChart, AddonHealthRule},
 };
 use kube::ResourceExt;
 
 use super::Trouble;
 use crate::Feeds;
 
-/// Whether the addon of this name belongs to every cluster.
-pub(crate) fn is_platform(feeds: &Feeds, name: &str) -> bool {
-    let definition = feeds.definitions.get(None, name);
-    definition.is_some_and(|definition| definition.spec.platform)
+/// What the addon of this name is for.
+pub(crate) fn category(feeds: &Feeds, name: &str) -> Option<AddonCategory> {
+    let definition = feeds.definitions.get(None, name)?;
+    Some(definition.spec.category)
 }
 
 /// The chart of a definition; what machines bring along has none.
@@ -37,12 +37,38 @@ pub(crate) fn chart_ref(
     asked: Option<String>,
 ) -> Result<ChartRef, Trouble> {
     let chart = chart(definition)?;
+    let version = asked.unwrap_or_else(|| chart.default_version.clone());
+    let mut digests = chart.digests.iter();
+    let digest = digests.find(|(known, _)| is_same(known, &version));
     Ok(ChartRef {
         repository: chart.repository.clone(),
         name: chart.name.clone(),
-        version: asked.unwrap_or_else(|| chart.default_version.clone()),
-        digest: None,
+        digest: digest.map(|(_, digest)| digest.clone()),
+        version,
     })
+}
+
+/// Whether users may choose a version.
+pub(crate) fn offers(definition: &AddonDefinition, version: &str) -> Result<(), Trouble> {
+    let chart = chart(definition)?;
+    let further = &chart.available_versions;
+    let mut all = std::iter::once(&chart.default_version).chain(further);
+    if further.is_empty() || all.any(|offered| is_same(offered, version)) {
+        return Ok(());
+    }
+    let message = format!(
+        "the catalogue offers {} in versions {}, {}, not in {version}: choose one of them, or add it to \
+         spec.chart.availableVersions of the AddonDefinition",
+        definition.name_any(),
+        chart.default_version,
+        further.join(", ")
+    );
+    Err(Trouble::new("VersionNotOffered", message))
+}
+
+/// Helm takes `v1.2.3` and `1.2.3` for the same.
+fn is_same(one: &str, other: &str) -> bool {
+    one.trim_start_matches('v') == other.trim_start_matches('v')
 }
 
 /// When objects of its own kinds are healthy.
@@ -102,6 +128,39 @@ mod tests {
     fn what_machines_bring_along_is_not_installed() {
         let trouble = chart_ref(&definition(&json!({"builtIn": true})), None).unwrap_err();
         assert_eq!(trouble.reason, "BuiltIn");
+    }
+
+    #[test]
+    fn a_version_that_the_catalogue_does_not_offer_is_refused_where_it_says_which_it_does() {
+        let chart = |more: &Value| {
+            let mut chart =
+                json!({"repository": "oci://r", "name": "db", "defaultVersion": "2.0.0"});
+            butler_addons::values::lay_over(&mut chart, more);
+            definition(&json!({ "chart": chart }))
+        };
+        assert_eq!(offers(&chart(&json!({})), "7.0.0"), Ok(()));
+        let some = chart(&json!({"availableVersions": ["v1.9.0"]}));
+        for offered in ["2.0.0", "1.9.0", "v2.0.0"] {
+            assert_eq!(offers(&some, offered), Ok(()), "{offered}");
+        }
+        let trouble = offers(&some, "7.0.0").unwrap_err();
+        assert_eq!(trouble.reason, "VersionNotOffered");
+        assert!(trouble.message.contains("2.0.0, v1.9.0, not in 7.0.0"));
+    }
+
+    #[test]
+    fn the_digest_of_a_version_is_that_of_the_catalogue() {
+        let entry = definition(&json!({"chart": {
+            "repository": "oci://r", "name": "db", "defaultVersion": "2.0.0",
+            "digests": {"2.0.0": "sha256:2", "v1.9.0": "sha256:1"},
+        }}));
+        let digest = |asked: Option<&str>| {
+            let chart = chart_ref(&entry, asked.map(str::to_owned)).unwrap();
+            chart.digest
+        };
+        assert_eq!(digest(None).as_deref(), Some("sha256:2"));
+        assert_eq!(digest(Some("1.9.0")).as_deref(), Some("sha256:1"));
+        assert_eq!(digest(Some("3.0.0")), None);
     }
 
     #[test]

@@ -23,6 +23,18 @@ pub struct Settings {
     pub mirrors: Vec<(String, String)>,
 }
 
+/// Reads a mirror as people write it: the beginning of an address, `=`, and what is asked in its place.
+pub fn mirror(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((from, to)) if from.contains("://") && to.contains("://") => {
+            Ok((from.to_owned(), to.to_owned()))
+        }
+        _ => {
+            Err("two addresses are needed, such as https://a.example.com=oci://b.local".to_owned())
+        }
+    }
+}
+
 /// Why nothing can be asked of Helm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trouble {

@@ -42,7 +42,7 @@ impl Controller {
                 return self.report(addon, wait(message)).await;
             }
         };
-        let definition = self.feeds.definitions.get(None, &addon.spec.addon);
+        let definition = view::definition(&self.feeds, addon);
         let target = view::release(addon, definition.as_deref());
         let step = self
             .addons

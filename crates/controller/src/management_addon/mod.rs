@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use butler_api::{
     butler::{
-        ManagementAddon, management_addon::ManagementAddonStatus, tenant_cluster::ManagementMode,
+        ManagementAddon, addon_definition::AddonCategory, management_addon::ManagementAddonStatus,
+        tenant_cluster::ManagementMode,
     },
     names::ADDON_FINALIZER,
 };
@@ -146,7 +147,7 @@ impl Controller {
     ) -> Result<Result<Place, (Hindrance, Trouble, Wake)>, PassError> {
         let later = Wake::After(say::ASK);
         let request_trouble = |trouble| Ok(Err((Hindrance::Request, trouble, later)));
-        let definition = self.feeds.definitions.get(None, &addon.spec.addon);
+        let definition = view::definition(&self.feeds, addon);
         let shadow = Arc::new(view::with_version(
             view::tenant_addon(addon),
             definition.as_deref(),
@@ -170,9 +171,16 @@ impl Controller {
         if let Err(trouble) = catalogue::compatible(definition.as_deref(), &version.git_version) {
             return request_trouble(trouble);
         }
-        let is_platform = |name: &str| catalogue::is_platform(&self.feeds, name);
+        // A cluster that runs Butler has a network; who gives out addresses on it is nothing that Butler chose.
+        let brings = |name: &str| {
+            let category = catalogue::category(&self.feeds, name);
+            matches!(
+                category,
+                Some(AddonCategory::Cni | AddonCategory::Loadbalancer)
+            )
+        };
         let all = view::entries(&self.feeds);
-        if let Err(trouble) = dependencies::waits_for(&(shadow, definition), &all, is_platform) {
+        if let Err(trouble) = dependencies::waits_for(&(shadow, definition), &all, brings) {
             return Ok(Err((Hindrance::Dependencies, trouble, Wake::OnChange)));
         }
         match self.account.get().await? {

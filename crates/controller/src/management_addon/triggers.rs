@@ -17,14 +17,24 @@ pub(super) fn all<E: Stream<Item = Key> + Send + 'static>(
     let store = feeds.management_addons.store();
     let definitions = feeds.definitions.subscribe().flat_map(move |change| {
         let name = change.object().name_any();
-        named(&store.state_filter(|addon: &ManagementAddon| addon.spec.addon == name))
+        named(
+            &store.state_filter(|addon: &ManagementAddon| addon.spec.addon.as_ref() == Some(&name)),
+        )
     });
     let (store, catalogue) = (feeds.management_addons.store(), feeds.definitions.store());
     let others = feeds.management_addons.subscribe().flat_map(move |change| {
-        let changed = change.object().spec.addon.clone();
+        let (changed, name) = (
+            change.object().spec.addon.clone(),
+            change.object().name_any(),
+        );
         named(&store.state_filter(|addon: &ManagementAddon| {
-            let definition = catalogue.get(&ObjectRef::new(&addon.spec.addon));
-            let needs = definition.is_some_and(|entry| entry.spec.depends_on.contains(&changed));
+            let own = addon.spec.addon.as_deref();
+            let definition = own.and_then(|own| catalogue.get(&ObjectRef::new(own)));
+            let by_catalogue = definition.zip(changed.as_ref());
+            let by_catalogue = by_catalogue
+                .is_some_and(|(entry, changed)| entry.spec.depends_on.contains(changed));
+            let mut named = addon.spec.depends_on.iter();
+            let needs = by_catalogue || named.any(|needed| needed.name == name);
             // One that is going may wait for those that need it.
             needs || addon.metadata.deletion_timestamp.is_some()
         }))

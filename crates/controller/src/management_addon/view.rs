@@ -14,7 +14,10 @@ use butler_api::{
 };
 use kube::ResourceExt;
 
-use crate::{Feeds, tenant_addon::dependencies::Entry};
+use crate::{
+    Feeds,
+    tenant_addon::{dependencies::Entry, resolve},
+};
 
 /// The same wishes on a cluster that is no tenant. Secrets are those of the platform's own namespace.
 pub(super) fn tenant_addon(addon: &ManagementAddon) -> TenantAddon {
@@ -32,8 +35,8 @@ pub(super) fn tenant_addon(addon: &ManagementAddon) -> TenantAddon {
         metadata,
         spec: TenantAddonSpec {
             cluster_ref: LocalRef::default(),
-            addon: Some(spec.addon.clone()),
-            helm: None,
+            addon: spec.addon.clone(),
+            helm: spec.helm.clone(),
             version: spec.version.clone(),
             values: spec.values.clone(),
             values_from: spec.values_from.clone(),
@@ -41,7 +44,7 @@ pub(super) fn tenant_addon(addon: &ManagementAddon) -> TenantAddon {
             drift: spec.drift,
             history_limit: spec.history_limit,
             paused: spec.paused,
-            depends_on: Vec::new(),
+            depends_on: spec.depends_on.clone(),
         },
         status,
     }
@@ -58,8 +61,18 @@ pub(super) fn with_version(
     addon
 }
 
-/// The release is named after the addon, so that one entry of the catalogue can be installed twice.
+/// The entry of the catalogue that an addon names.
+pub(super) fn definition(feeds: &Feeds, addon: &ManagementAddon) -> Option<Arc<AddonDefinition>> {
+    let name = addon.spec.addon.as_deref()?;
+    feeds.definitions.get(None, name)
+}
+
+/// The release is named after the addon, so that one entry of the catalogue can be installed twice. A chart of one's own
+/// says itself what it is called.
 pub(super) fn release(addon: &ManagementAddon, definition: Option<&AddonDefinition>) -> ReleaseId {
+    if addon.spec.helm.is_some() {
+        return resolve::release(&tenant_addon(addon), None);
+    }
     let name = addon.name_any();
     let namespace = definition.and_then(|entry| entry.spec.defaults.namespace.clone());
     ReleaseId {
@@ -72,7 +85,7 @@ pub(super) fn release(addon: &ManagementAddon, definition: Option<&AddonDefiniti
 pub(super) fn entries(feeds: &Feeds) -> Vec<Entry> {
     let all = feeds.management_addons.store().state().into_iter();
     all.map(|addon| {
-        let definition = feeds.definitions.get(None, &addon.spec.addon);
+        let definition = definition(feeds, &addon);
         (Arc::new(tenant_addon(&addon)), definition)
     })
     .collect()
@@ -84,7 +97,8 @@ pub(super) fn phase(phase: TenantAddonPhase) -> ManagementAddonPhase {
         TenantAddonPhase::Installing => ManagementAddonPhase::Installing,
         TenantAddonPhase::Installed => ManagementAddonPhase::Installed,
         TenantAddonPhase::Upgrading => ManagementAddonPhase::Upgrading,
-        TenantAddonPhase::Degraded | TenantAddonPhase::Failed => ManagementAddonPhase::Failed,
+        TenantAddonPhase::Degraded => ManagementAddonPhase::Degraded,
+        TenantAddonPhase::Failed => ManagementAddonPhase::Failed,
         TenantAddonPhase::Deleting => ManagementAddonPhase::Uninstalling,
     }
 }
@@ -111,6 +125,20 @@ mod tests {
         assert_eq!(seen.spec.version.as_deref(), Some("1.2.3"));
         assert_eq!(seen.spec.values, Some(json!({"a": 1})));
         assert_eq!(seen.spec.drift, addon().spec.drift);
+    }
+
+    #[test]
+    fn a_chart_of_ones_own_and_what_it_waits_for_are_passed_on() {
+        let own: ManagementAddon = serde_json::from_value(json!({
+            "metadata": {"name": "blue"},
+            "spec": {"version": "1.0.0", "dependsOn": [{"name": "green"}],
+                "helm": {"repository": "oci://r", "chart": "app", "namespace": "apps"}},
+        }))
+        .unwrap();
+        let seen = tenant_addon(&own);
+        assert_eq!(seen.spec.helm.unwrap().chart, "app");
+        assert_eq!(seen.spec.depends_on[0].name, "green");
+        assert_eq!(release(&own, None).to_string(), "apps/blue");
     }
 
     #[test]

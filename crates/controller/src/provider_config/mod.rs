@@ -1,5 +1,6 @@
 //! `ProviderConfig`: how much of its pools is left, and the claims that a cluster makes on them.
 
+pub(crate) mod machines;
 mod metrics;
 mod plan;
 pub mod tenant;

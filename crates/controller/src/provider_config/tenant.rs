@@ -12,7 +12,7 @@ use butler_api::{
     common::{LocalRef, NamespacedRef},
     names,
 };
-use butler_capi::addresses::{first_count, most};
+use butler_capi::addresses::{Shortage, first_count, most};
 use butler_ipam::demand::{self, Block, Candidate, Policy, Waiting};
 use jiff::Timestamp;
 use kube::{ResourceExt, api::ObjectMeta};
@@ -59,8 +59,8 @@ pub struct Plan {
     pub delete: Vec<String>,
     /// Since when claims are unused, by name, to be noted in their annotation.
     pub unused: Vec<(String, Option<Timestamp>)>,
-    /// Why demand is not met, in words.
-    pub blocked: Option<String>,
+    /// Why demand is not met.
+    pub shortage: Option<Shortage>,
     /// When to look again although nothing changed.
     pub again: Option<Timestamp>,
 }
@@ -106,10 +106,7 @@ pub fn plan(
         place(&mut plan, tenant, pools, grow, GROWTH, &free_number(claims));
     }
     if decision.denied > 0 {
-        plan.blocked = Some(format!(
-            "{} Services wait for an address and the cluster has all it may have",
-            decision.denied
-        ));
+        plan.shortage = Some(Shortage::AtMost);
     }
     plan.delete = decision.shrink;
     plan.unused = decision.notes;
@@ -129,20 +126,37 @@ fn place(
         Some(pool) => plan
             .create
             .push(claim(tenant, &pool.name, count, role, number)),
-        None => plan.blocked = Some(format!("no pool has {count} free addresses side by side")),
+        None => plan.shortage = Some(Shortage::NoRoom(count)),
     }
+}
+
+fn claim(tenant: &Tenant, pool: &str, count: u32, role: &str, number: &str) -> IPAllocation {
+    let purpose = AllocationType::Loadbalancer;
+    let mut claim = drawn(tenant, pool, count, purpose, number);
+    let labels = claim.metadata.labels.get_or_insert_default();
+    labels.insert(names::ALLOCATION_ROLE.to_owned(), role.to_owned());
+    claim
 }
 
 /// A claim, named by the UID of its cluster: names of two clusters can join to the same text, and a later cluster of
 /// the same name is another one.
-fn claim(tenant: &Tenant, pool: &str, count: u32, role: &str, number: &str) -> IPAllocation {
+pub(super) fn drawn(
+    tenant: &Tenant,
+    pool: &str,
+    count: u32,
+    purpose: AllocationType,
+    number: &str,
+) -> IPAllocation {
     let mut labels = owned_labels(&tenant.uid);
     labels.insert(names::NETWORK_POOL.to_owned(), pool.to_owned());
     labels.insert(names::TENANT.to_owned(), tenant.name.clone());
-    labels.insert(names::ALLOCATION_ROLE.to_owned(), role.to_owned());
+    let start = match purpose {
+        AllocationType::Loadbalancer => "lb",
+        AllocationType::Nodes => "nodes",
+    };
     IPAllocation {
         metadata: ObjectMeta {
-            name: Some(format!("lb-{}-{number}", tenant.uid)),
+            name: Some(format!("{start}-{}-{number}", tenant.uid)),
             labels: Some(labels),
             finalizers: Some(vec![names::ALLOCATION_FINALIZER.to_owned()]),
             ..ObjectMeta::default()
@@ -155,7 +169,7 @@ fn claim(tenant: &Tenant, pool: &str, count: u32, role: &str, number: &str) -> I
                 name: tenant.name.clone(),
                 namespace: tenant.namespace.clone(),
             },
-            type_: AllocationType::Loadbalancer,
+            type_: purpose,
             count: i32::try_from(count).ok(),
             ..IPAllocationSpec::default()
         },
@@ -165,7 +179,7 @@ fn claim(tenant: &Tenant, pool: &str, count: u32, role: &str, number: &str) -> I
 
 /// One more than the highest number in use, those that go included: a number that is free again only by chance would
 /// meet a claim that is still being kept.
-fn free_number(claims: &[IPAllocation]) -> String {
+pub(super) fn free_number(claims: &[IPAllocation]) -> String {
     let numbers = claims.iter().filter_map(|claim| {
         let name = claim.name_any();
         name.rsplit_once('-')

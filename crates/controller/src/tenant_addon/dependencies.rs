@@ -16,11 +16,12 @@ use crate::addon_engine::Trouble;
 /// An addon with its entry of the catalogue.
 pub(crate) type Entry = (Arc<TenantAddon>, Option<Arc<AddonDefinition>>);
 
-/// Names of the addons of the same cluster that this one waits for, or what it waits for in vain.
+/// Names of the addons of the same cluster that this one waits for, or what it waits for in vain. What the cluster
+/// brings by itself is not waited for.
 pub(super) fn needs(
     entry: &Entry,
     all: &[Entry],
-    is_platform: &impl Fn(&str) -> bool,
+    brings: &impl Fn(&str) -> bool,
 ) -> Result<BTreeSet<String>, Trouble> {
     let (addon, definition) = entry;
     let own = addon.spec.depends_on.iter().map(|other| other.name.clone());
@@ -34,8 +35,7 @@ pub(super) fn needs(
             .find(|(other, _)| other.spec.addon.as_ref() == Some(wanted));
         match found {
             Some((other, _)) => drop(names.insert(other.name_any())),
-            // The cluster brings it.
-            None if is_platform(wanted) => {}
+            None if brings(wanted) => {}
             None => {
                 let message = format!("it needs addon {wanted}, which this cluster does not have");
                 return Err(Trouble::new("DependencyMissing", message));
@@ -45,19 +45,19 @@ pub(super) fn needs(
     Ok(names)
 }
 
-/// What an addon waits for; `all` are the addons of its cluster.
+/// What an addon waits for; `all` are the addons of its cluster, which `brings` others by itself.
 pub(crate) fn waits_for(
     entry: &Entry,
     all: &[Entry],
-    is_platform: impl Fn(&str) -> bool,
+    brings: impl Fn(&str) -> bool,
 ) -> Result<(), Trouble> {
-    let names = needs(entry, all, &is_platform)?;
+    let names = needs(entry, all, &brings)?;
     let graph: Graph = all
         .iter()
         .map(|other| {
             (
                 other.0.name_any(),
-                needs(other, all, &is_platform).unwrap_or_default(),
+                needs(other, all, &brings).unwrap_or_default(),
             )
         })
         .collect();
@@ -68,7 +68,7 @@ pub(crate) fn waits_for(
     for name in names {
         let found = all.iter().find(|(other, _)| other.name_any() == name);
         let Some((other, _)) = found else {
-            let message = format!("there is no TenantAddon {name} on this cluster");
+            let message = format!("there is no addon {name} on this cluster");
             return Err(Trouble::new("DependencyMissing", message));
         };
         let status = other.status.as_ref();
@@ -77,7 +77,7 @@ pub(crate) fn waits_for(
                 && status.observed_generation == other.metadata.generation
         });
         if !ready {
-            let message = format!("waits for TenantAddon {name} to be ready");
+            let message = format!("waits for addon {name} to be ready");
             return Err(Trouble::new("DependencyNotReady", message));
         }
     }

@@ -17,7 +17,11 @@ use butler_runtime::{
 use butler_steward::tenant::client::connect;
 use kube::{Api, Client, ResourceExt};
 
-use super::{Controller, PassError, dependencies, key, resolve, say};
+use super::{
+    Controller, PassError, dependencies,
+    keep::{Fate, withheld},
+    key, resolve, say,
+};
 use crate::{
     slim::{ClusterSummary, ClusterSummaryStatus},
     tenant_addresses::services::early_kubeconfig,
@@ -47,6 +51,11 @@ impl Controller {
         let Some(cluster) = cluster.filter(|cluster| !keeps(cluster)) else {
             return self.let_go(addon).await;
         };
+        let kept = match self.fate(addon, &cluster) {
+            Fate::Goes => None,
+            Fate::Renewed => return self.hand_on(addon, &cluster).await,
+            Fate::Withheld(why) => Some(why),
+        };
         if let Some(other) = dependencies::goes_before(addon, &self.siblings(addon)) {
             let report = say::leaving(
                 format!("waits for TenantAddon {other} to go"),
@@ -54,7 +63,11 @@ impl Controller {
             );
             return self.report(addon, report).await;
         }
-        match self.remove(addon, &summary(&cluster)).await {
+        match self.remove(addon, &summary(&cluster), kept.is_some()).await {
+            Ok(Some(Step::Refuse)) => {
+                let why = kept.unwrap_or_default();
+                self.report(addon, withheld(&why)).await
+            }
             Ok(Some(step)) => {
                 let (message, wake) = match step {
                     Step::Retry(failure) => (failure.message, Wake::After(say::ASK)),
@@ -74,11 +87,12 @@ impl Controller {
         }
     }
 
-    /// Takes the next step; nothing when the release is gone.
+    /// Takes the next step; nothing when the release is gone. One that is kept is not touched while it stands.
     async fn remove(
         &self,
         addon: &TenantAddon,
         cluster: &ClusterSummary,
+        kept: bool,
     ) -> Result<Option<Step>, RemoveError> {
         let found = early_kubeconfig(self.applier.client(), self.reach, cluster).await?;
         let Some((_, kubeconfig)) = found else {
@@ -95,6 +109,9 @@ impl Controller {
         let client = connect(&kubeconfig).await?;
         let definition = self.definition(addon);
         let target = resolve::release(addon, definition.as_deref());
+        if kept && self.has_release(addon, &client, &target).await? {
+            return Ok(Some(Step::Refuse));
+        }
         Ok(self
             .remove_release(addon, &client, kubeconfig, target)
             .await?)
@@ -107,16 +124,9 @@ impl Controller {
         addon: &TenantAddon,
         client: &Client,
         kubeconfig: Vec<u8>,
-        mut target: ReleaseId,
+        target: ReleaseId,
     ) -> Result<Option<Step>, look::LookError> {
-        // The definition may be gone or say something else by now.
-        let known = addon
-            .status
-            .as_ref()
-            .and_then(|status| status.helm_release.clone());
-        if let Some((namespace, name)) = known.and_then(|known| known.namespace.zip(known.name)) {
-            target = ReleaseId { namespace, name };
-        }
+        let target = known_release(addon).unwrap_or(target);
         let records = look::records(client, &target).await?;
         let world = World {
             revisions: records.revisions,
@@ -145,12 +155,20 @@ impl Controller {
         Ok(Some(step))
     }
 
-    async fn let_go(&self, addon: &TenantAddon) -> Result<Wake, PassError> {
+    pub(super) async fn let_go(&self, addon: &TenantAddon) -> Result<Wake, PassError> {
         self.engine.pool.forget(&key(addon));
         let api: Api<TenantAddon> = self.applier.beside(addon);
         finalizers::remove(&api, addon, ADDON_FINALIZER).await?;
         Ok(Wake::OnChange)
     }
+}
+
+/// The release that an addon said it has: its definition may be gone or say something else by now.
+pub(super) fn known_release(addon: &TenantAddon) -> Option<ReleaseId> {
+    let status = addon.status.as_ref()?;
+    let known = status.helm_release.clone()?;
+    let (namespace, name) = known.namespace.zip(known.name)?;
+    Some(ReleaseId { namespace, name })
 }
 
 /// Whether the deletion of a cluster has gone on without its addons: their releases go with it.

@@ -46,6 +46,7 @@ pub fn addons(
             (Arc::new(addon), definition)
         })
         .collect();
+    // Files put in order what they hold; what the cluster has besides is nothing to wait for.
     let is_platform = |name: &str| entry(name).is_some_and(|entry| entry.spec.platform);
     let exported = all.iter().map(|entry| {
         one(entry, &all, &is_platform).map_err(|trouble| NotExported {

@@ -2,9 +2,11 @@
 //! cluster itself says; a step of Helm runs beside the passes and wakes its addon when it ends (ADR 0029).
 
 mod addresses;
+mod brought;
 pub(crate) mod dependencies;
 mod end;
 pub mod export;
+mod keep;
 pub(crate) mod observe;
 pub mod preview;
 pub(crate) mod resolve;

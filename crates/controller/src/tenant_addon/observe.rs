@@ -17,7 +17,7 @@ use kube::{Client, ResourceExt};
 use serde_json::Value;
 
 use super::{
-    Controller, PassError,
+    Controller, PassError, brought,
     dependencies::{self, Entry},
     key, resolve,
     say::{ASK, Hindrance, Report, SOON, hindered},
@@ -26,7 +26,10 @@ use super::{
 use crate::{
     addon_engine::{Trouble, catalogue},
     slim::ClusterSummary,
-    tenant_addresses::services::{early_kubeconfig, kubeconfig},
+    tenant_addresses::{
+        provider::provider,
+        services::{early_kubeconfig, kubeconfig},
+    },
 };
 
 /// Everything that is needed to look at a release and to change it.
@@ -121,8 +124,13 @@ impl Controller {
             let wake = if is_named { SOON } else { ASK };
             return stop(Hindrance::Cluster, &trouble, Wake::After(wake));
         };
-        let is_platform = |name: &str| catalogue::is_platform(&self.feeds, name);
-        if let Err(trouble) = dependencies::waits_for(&entry, &siblings, is_platform) {
+        let provider = provider(&self.feeds, &cluster);
+        let brings = |name: &str| {
+            let category = catalogue::category(&self.feeds, name);
+            category
+                .is_some_and(|category| brought::brings(&cluster, provider.as_deref(), category))
+        };
+        if let Err(trouble) = dependencies::waits_for(&entry, &siblings, brings) {
             return stop(Hindrance::Dependencies, &trouble, Wake::OnChange);
         }
         match connect(&kubeconfig).await {
@@ -156,6 +164,7 @@ impl Controller {
             job: self.engine.pool.job(&key(addon)),
             ..World::default()
         };
+        world.adopt |= self.inherits(addon, &world);
         let stands = world.revisions.last().is_some_and(|last| {
             last.status == Status::Deployed && last.owner.as_ref() == Some(&world.owner)
         });

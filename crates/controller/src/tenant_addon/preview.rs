@@ -76,6 +76,8 @@ pub struct Tools<'a> {
     pub helm: &'a Path,
     /// A folder of our own.
     pub folder: &'a Path,
+    /// Beginnings of chart repositories' addresses, and what is asked in their place.
+    pub mirrors: &'a [(String, String)],
 }
 
 /// Asks what `addon` would change in the cluster of `kubeconfig`; Secrets are read from the management cluster.
@@ -92,7 +94,7 @@ pub async fn preview(
     let request = resolve::request(addon, definition, &layers)?;
     let access = secrets::access(management, addon, definition).await??;
     let helm = Helm::new(tools.helm.to_owned(), tools.folder.to_owned())?;
-    let charts = Charts::new(helm.clone(), Vec::new())?;
+    let charts = Charts::new(helm.clone(), tools.mirrors.to_vec())?;
     let chart = charts.get(&request.chart, &access).await?;
     let client = connect(kubeconfig).await?;
     let records = look::records(&client, &request.release).await?;

@@ -116,6 +116,9 @@ fn chart(addon: &TenantAddon, definition: Option<&AddonDefinition>) -> Result<Ch
         let message = format!("the catalogue has no AddonDefinition {name:?}");
         return Err(Trouble::new("AddonNotFound", message));
     };
+    if let Some(version) = &asked {
+        catalogue::offers(definition, version)?;
+    }
     let asked = match (&definition.spec.rollout, asked) {
         (Some(_), None) => Some(granted(addon)?),
         (_, asked) => asked,

@@ -17,6 +17,7 @@ use butler_api::{
     },
     names,
 };
+use butler_capi::addresses::Shortage;
 use butler_runtime::{
     apply::{Applier, full_name},
     clock::SharedClock,
@@ -41,6 +42,7 @@ use crate::{
         self,
         tenant::{self, Demand, Tenant},
     },
+    shortages::Shortages,
     slim::ClusterSummary,
 };
 
@@ -65,6 +67,7 @@ pub struct Controller<S> {
     clock: SharedClock,
     services: S,
     blocked: Blocked,
+    shortages: Shortages,
 }
 
 /// Clusters to look at because a claim of theirs, or something that they draw from, changed.
@@ -107,16 +110,11 @@ impl<S: TenantServices> Reconciler for Controller<S> {
     }
 
     async fn reconcile(&self, cluster: Arc<ClusterSummary>) -> Result<Wake, ApiError> {
-        if cluster.metadata.deletion_timestamp.is_some() || cluster.has_own_addresses() {
-            return Ok(Wake::OnChange);
-        }
-        let Some(config) = self.provider(&cluster) else {
+        let Some(config) = self.drawn_from(&cluster) else {
+            self.note(&cluster, None);
             return Ok(Wake::OnChange);
         };
         let network = &config.spec.network;
-        if network.mode == NetworkMode::Cloud {
-            return Ok(Wake::OnChange);
-        }
         let mode = network
             .load_balancer
             .clone()
@@ -152,6 +150,7 @@ impl<S: TenantServices> Controller<S> {
         client: &Client,
         feeds: &Arc<Feeds>,
         surroundings: &Surroundings,
+        shortages: Shortages,
         services: S,
     ) -> Self {
         let clock = Arc::clone(&surroundings.clock);
@@ -162,11 +161,24 @@ impl<S: TenantServices> Controller<S> {
             clock,
             services,
             blocked: Blocked::default(),
+            shortages,
         }
     }
 
-    fn provider(&self, cluster: &ClusterSummary) -> Option<Arc<ProviderConfig>> {
-        provider::provider(&self.feeds, cluster)
+    /// The provider whose pools the cluster draws from, if it draws from any.
+    fn drawn_from(&self, cluster: &ClusterSummary) -> Option<Arc<ProviderConfig>> {
+        if cluster.metadata.deletion_timestamp.is_some() || cluster.has_own_addresses() {
+            return None;
+        }
+        let config = provider::provider(&self.feeds, cluster)?;
+        (config.spec.network.mode != NetworkMode::Cloud).then_some(config)
+    }
+
+    fn note(&self, cluster: &ClusterSummary, shortage: Option<Shortage>) {
+        let place = cluster.namespace().unwrap_or_default();
+        let named = ObjectRef::new(&cluster.name_any()).within(&place);
+        let uid = cluster.uid().unwrap_or_default();
+        self.shortages.note(&uid, named, shortage);
     }
 
     /// A tenant that does not answer neither grows nor shrinks, and its first claim is made all the same.
@@ -219,13 +231,14 @@ impl<S: TenantServices> Controller<S> {
                 self.note_unused(claim, *since).await?;
             }
         }
-        if let Some(why) = &plan.blocked {
+        self.note(cluster, plan.shortage);
+        if let Some(why) = plan.shortage {
             self.blocked.lock().insert(ObjectRef::from_obj(cluster));
             let note = Note {
                 warning: true,
                 reason: "AddressesMissing",
                 action: "Allocate",
-                message: why.clone(),
+                message: format!("load balancers wait for addresses: {why}"),
             };
             self.events.tell(cluster, &note).await;
         }

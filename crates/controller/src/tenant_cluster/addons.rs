@@ -12,7 +12,7 @@ use butler_api::{
 };
 use butler_capi::{
     TenantSpec,
-    addons::{Facts, Role},
+    addons::{AddonSet, Facts, Role},
     names::Identity,
 };
 use butler_runtime::{apply::Applier, conditions, error::ApiError};
@@ -96,8 +96,11 @@ fn fact(addon: &TenantAddon, uid: &str) -> Facts {
     }
 }
 
-/// What is reported about them.
-pub(super) fn observed(facts: &BTreeMap<String, Facts>) -> Vec<ObservedAddon> {
+/// What is reported about them. Those of a cluster that goes are ours to remove, whoever kept them.
+pub(super) fn observed(
+    set: Option<&AddonSet>,
+    facts: &BTreeMap<String, Facts>,
+) -> Vec<ObservedAddon> {
     let all = facts.iter().map(|(name, held)| ObservedAddon {
         name: name.clone(),
         version: held.version.clone().unwrap_or_default(),
@@ -113,7 +116,9 @@ pub(super) fn observed(facts: &BTreeMap<String, Facts>) -> Vec<ObservedAddon> {
             Some(TenantAddonPhase::Degraded) => AddonState::Degraded,
             Some(TenantAddonPhase::Failed) => AddonState::Failed,
         },
-        managed_by: AddonManager::Butler,
+        managed_by: set.map_or(AddonManager::Butler, |set| {
+            set.manager(held.version.is_some())
+        }),
     });
     all.take(MOST).collect()
 }

@@ -9,10 +9,10 @@ use butler_runtime::{
 };
 use kube::{
     Api,
-    api::{DeleteParams, DynamicObject, ListParams, Preconditions},
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions},
     core::{ApiResource, GroupVersionKind},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::observe;
 
@@ -51,6 +51,18 @@ impl Place<'_> {
         self.applier.apply_body(&target, live).await.map(drop)
     }
 
+    /// Has Cluster API go on with what was paused.
+    pub(super) async fn resume(&self, id: &ObjectId) -> Result<(), ApiError> {
+        let change = Patch::Merge(json!({"spec": {"paused": false}}));
+        let api = self.api(&id.api_version, &id.kind);
+        match api.patch(&id.name, &PatchParams::default(), &change).await {
+            Err(error) if !is_not_found(&error) => {
+                Err(ApiError::of("resume", &id.kind, &id.name)(error))
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
     /// Deletes exactly the object that was seen.
     pub(super) async fn delete(&self, id: &ObjectId, live: Option<&Value>) -> Result<(), ApiError> {
         let uid = live.and_then(observe::uid);
@@ -76,8 +88,10 @@ impl Place<'_> {
     /// Objects of a provider's kinds, which are not watched: there are too many providers.
     pub(super) async fn infrastructure(&self, kinds: Kinds) -> Result<Vec<Value>, ApiError> {
         let version = format!("{INFRASTRUCTURE}/{}", kinds.version);
-        let mut found = self.list(&version, kinds.cluster).await?;
-        found.extend(self.list(&version, kinds.template).await?);
+        let mut found = Vec::new();
+        for kind in kinds.all() {
+            found.extend(self.list(&version, kind).await?);
+        }
         Ok(found)
     }
 

@@ -48,7 +48,7 @@ impl Infrastructure {
     pub(super) async fn objects(&self, kinds: Kinds, namespace: &str) -> Option<Vec<Value>> {
         let version = format!("{INFRASTRUCTURE}/{}", kinds.version);
         let mut found = Vec::new();
-        for kind in [kinds.cluster, kinds.template] {
+        for kind in kinds.all() {
             let start = || watch(&self.client, kinds.version, kind);
             let watched = self.watches.watched(kind, start);
             if !watched.is_known().await {

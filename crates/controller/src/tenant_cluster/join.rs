@@ -23,19 +23,16 @@ use butler_runtime::{
     error::{ApiError, chain},
     sync::lock,
 };
-use butler_steward::{
-    names::Part,
-    tenant::client::{ClientError, connect},
-};
+use butler_steward::names::Part;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
-    Api, Client,
+    Api,
     api::{Patch, PatchParams},
 };
 
-use super::{Controller, carry_out::Place};
-use crate::{MANAGER, tenant_addresses::services};
+use super::{Controller, carry_out::Place, inside::Unreached};
+use crate::MANAGER;
 
 /// Letters of a token: as many as divide the values of a byte fairly after the last few are thrown away.
 const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
@@ -44,13 +41,13 @@ const FAIR: u8 = 252;
 
 /// Why machines could not be told how to join.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+pub(super) enum Trouble {
     #[error(transparent)]
     Api(#[from] ApiError),
     #[error("there is no kubeconfig of the control plane yet")]
     NoKubeconfig,
     #[error(transparent)]
-    Client(#[from] ClientError),
+    Unreached(#[from] Unreached),
     #[error("could not make a token")]
     Token(#[from] TokenError),
     #[error("could not make a key")]
@@ -68,7 +65,7 @@ impl Controller {
         observed: &mut Observed,
         now: Timestamp,
     ) {
-        if observed.deletion.is_some() || !node::needs_ticket(spec) {
+        if !node::needs_ticket(spec) {
             return;
         }
         let serving = observed.control_plane.as_ref().filter(|it| it.initialized);
@@ -112,7 +109,7 @@ impl Controller {
             }
             inputs.talos = Some(held.map_or_else(|| new_trust(identity.cluster(), now), Ok)?);
         }
-        let Some(authority) = get(&Part::Ca.name(identity.cluster())).await? else {
+        let Some(authority) = get(&authority_name(identity)).await? else {
             return Ok(());
         };
         let lasts = |held: &BootstrapToken| {
@@ -126,22 +123,20 @@ impl Controller {
         }
         let token = match node::renew(held.as_ref(), &new_token()?, now)? {
             Ticket::Keep { token, .. } => {
-                self.look_after(identity, here, &token, now).await;
+                self.look_after(identity, &token, now).await;
                 token
             }
-            Ticket::Renew(fresh) => {
-                match (self.announce(identity.cluster(), here, &fresh).await, held) {
-                    (Ok(()), _) => fresh,
-                    (Err(trouble), Some(held)) if held.expires > now => {
-                        tracing::warn!(
-                            error = chain(&trouble),
-                            "a token for joining could not be renewed yet"
-                        );
-                        held
-                    }
-                    (Err(trouble), _) => return Err(trouble),
+            Ticket::Renew(fresh) => match (self.announce(identity, &fresh).await, held) {
+                (Ok(()), _) => fresh,
+                (Err(trouble), Some(held)) if held.expires > now => {
+                    tracing::warn!(
+                        error = chain(&trouble),
+                        "a token for joining could not be renewed yet"
+                    );
+                    held
                 }
-            }
+                (Err(trouble), _) => return Err(trouble),
+            },
         };
         inputs.join = certificate(&authority).map(|authority| JoinTicket {
             endpoint,
@@ -153,17 +148,11 @@ impl Controller {
 
     /// Now and then asks the tenant whether it still knows the token, and tells it again if not. A tenant that does not
     /// answer is asked another time.
-    async fn look_after(
-        &self,
-        identity: &Identity,
-        namespace: &str,
-        token: &BootstrapToken,
-        now: Timestamp,
-    ) {
+    async fn look_after(&self, identity: &Identity, token: &BootstrapToken, now: Timestamp) {
         if !self.looks.is_due(&identity.uid, now) {
             return;
         }
-        if let Err(trouble) = self.announce(identity.cluster(), namespace, token).await {
+        if let Err(trouble) = self.announce(identity, token).await {
             tracing::warn!(
                 error = chain(&trouble),
                 "could not see whether the tenant still knows its token for joining"
@@ -172,17 +161,9 @@ impl Controller {
     }
 
     /// Tells the tenant of a token that it does not know.
-    async fn announce(
-        &self,
-        cluster: &str,
-        namespace: &str,
-        token: &BootstrapToken,
-    ) -> Result<(), Trouble> {
-        let management = self.applier.client();
-        let name = Part::AdminKubeconfig.name(cluster);
-        let held = services::kubeconfig_in(management, self.reach, namespace, &name).await?;
-        let (_, kubeconfig) = held.ok_or(Trouble::NoKubeconfig)?;
-        let tenant: Client = connect(&kubeconfig).await?;
+    async fn announce(&self, identity: &Identity, token: &BootstrapToken) -> Result<(), Trouble> {
+        let cluster = identity.cluster();
+        let tenant = self.inside(identity).await?.ok_or(Trouble::NoKubeconfig)?;
         let secret = node::token_secret(token);
         let name = secret.metadata.name.clone().unwrap_or_default();
         let whole = format!("kube-system/{name} of {cluster}");
@@ -232,7 +213,12 @@ impl Looks {
     }
 }
 
-fn certificate(authority: &Secret) -> Option<String> {
+/// The Secret with the authority of a cluster.
+pub(super) fn authority_name(identity: &Identity) -> String {
+    Part::Ca.name(identity.cluster())
+}
+
+pub(super) fn certificate(authority: &Secret) -> Option<String> {
     let data = authority.data.as_ref()?;
     let held = ["tls.crt", "ca.crt"].iter().find_map(|key| data.get(*key));
     String::from_utf8(held?.0.clone()).ok()
@@ -260,7 +246,7 @@ fn letters(count: usize) -> Result<String, KeyError> {
 }
 
 /// An authority and a token for the machines of one cluster.
-fn new_trust(cluster: &str, now: Timestamp) -> Result<TalosTrust, Trouble> {
+pub(super) fn new_trust(cluster: &str, now: Timestamp) -> Result<TalosTrust, Trouble> {
     let profile = Profile::authority(&format!("{cluster} OS CA"));
     let validity = Validity::starting(now, Lifetimes::default().authority);
     let key = Fresh.key(Algorithm::EcdsaP256)?;

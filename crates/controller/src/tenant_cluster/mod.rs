@@ -5,12 +5,20 @@
 
 mod access;
 mod addons;
+mod assumed;
+mod calls;
 mod carry_out;
 mod credentials;
+mod definitions;
+mod dns;
+mod ending;
+mod identify;
 mod infrastructure;
+mod inside;
 mod join;
 pub mod limited;
 mod live;
+mod machine_addresses;
 mod network;
 mod observe;
 mod on_demand;
@@ -18,7 +26,7 @@ pub mod preview;
 pub(crate) mod quota;
 mod report;
 mod retry;
-mod sources;
+pub(crate) mod sources;
 
 use std::sync::Arc;
 
@@ -28,9 +36,11 @@ use butler_api::{
 };
 use butler_capi::{
     Observed, Plan, TenantSpec,
+    addresses::Facts,
+    day2::Calls,
     observe::{Inputs, Standing as NamespaceStanding},
     plan,
-    plan::Step,
+    plan::inside::Inside,
     quota::Quota,
 };
 use butler_runtime::{
@@ -38,22 +48,23 @@ use butler_runtime::{
     clock::SharedClock,
     controller::{self, Bounds, Reconciler, Wake},
     error::{ApiError, Category, Classify, chain},
-    events::{Events, Note},
+    events::Events,
     finalizers,
     own_writes::OwnWrites,
     status,
+    sync::received,
     watch::Feed,
 };
 use butler_steward::Reach;
-use carry_out::{Place, Standing, WAITED_FOR, index};
+use carry_out::{Place, Standing, index};
 use credentials::Credentials;
+use definitions::Definitions;
 use futures::{Stream, StreamExt as _, future, stream};
 use infrastructure::Infrastructure;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, ResourceExt as _,
-    api::ListParams,
     runtime::{reflector::ObjectRef, watcher},
 };
 use live::Children;
@@ -61,16 +72,21 @@ use serde_json::{Value, json};
 use sources::Sources;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Feeds, MANAGER, Surroundings, namespaces};
+use crate::{
+    Feeds, MANAGER, Surroundings, namespaces,
+    shortages::{News, Shortages},
+};
 
 /// Keeps a cluster until nothing of it is left.
 pub const FINALIZER: &str = "butler.butlerlabs.dev/tenantcluster";
 
-/// Runs until `shutdown` is cancelled. Nothing is decided before everything that clusters are made of is known.
+/// Runs until `shutdown` is cancelled. Nothing is decided before everything that clusters are made of is known; only those
+/// that go are looked at, because that is never done through a watch.
 pub(crate) async fn run(
     client: &Client,
     feeds: &Arc<Feeds>,
     surroundings: &Surroundings,
+    (shortages, news): (&Shortages, News),
     shutdown: &CancellationToken,
 ) {
     let clusters: Arc<Feed<TenantCluster>> = Arc::new(Feed::start_by_namespace(
@@ -78,32 +94,38 @@ pub(crate) async fn run(
         watcher::Config::default(),
     ));
     let children = Children::start(client);
+    let definitions = Definitions::look(client, &children);
     tokio::select! {
         () = shutdown.cancelled() => return,
-        ((), ()) = future::join(clusters.ready(), children.ready()) => {}
+        ((), ()) = future::join(clusters.ready(), definitions.settled()) => {}
     }
     let (infrastructure, changes) = Infrastructure::new(client);
     let (credentials, rotated) = Credentials::new(client);
+    let of_all = stream::select(rotated.map(drop), definitions.changes());
     let changes = stream::select(children.changes(), changes);
     let of_addons = addons::triggers(feeds);
     let book = Arc::<quota::Book>::default();
     let unserved = network::Unserved::default();
-    let of_limits = stream::select(
-        quota::triggers(feeds, &clusters, &book),
+    let of_addresses = stream::select(
         network::triggers(feeds.pools.subscribe(), &unserved),
+        received(news),
     );
+    let of_limits = stream::select(quota::triggers(feeds, &clusters, &book), of_addresses);
     let triggers = stream::select(
-        stream::select(triggers(feeds, changes, rotated, &clusters), of_addons),
+        stream::select(triggers(feeds, changes, of_all, &clusters), of_addons),
         of_limits,
     );
     let reconciler = Controller {
+        definitions,
         infrastructure,
         credentials,
         looks: join::Looks::default(),
+        dns: dns::Awaited::default(),
         feeds: Arc::clone(feeds),
         clusters: Arc::clone(&clusters),
         book,
         unserved,
+        shortages: shortages.clone(),
         children,
         applier: Applier::new(client.clone(), MANAGER),
         events: Events::new(client.clone(), MANAGER, Arc::clone(&surroundings.clock)),
@@ -129,12 +151,12 @@ pub(crate) async fn run(
 fn triggers<C, R>(
     feeds: &Feeds,
     of_children: C,
-    rotated: R,
+    of_all: R,
     clusters: &Feed<TenantCluster>,
 ) -> impl Stream<Item = ObjectRef<TenantCluster>> + Send + use<C, R>
 where
     C: Stream<Item = String> + Send + 'static,
-    R: Stream<Item = String> + Send + 'static,
+    R: Stream<Item = ()> + Send + 'static,
 {
     // The tenant namespace names its cluster; it goes last, and its going is a change of its own.
     let spaces = feeds.namespaces.store();
@@ -146,13 +168,13 @@ where
         .namespaces
         .subscribe()
         .filter_map(|change| future::ready(source(change.object())));
-    // A provider, its credentials or the platform's defaults are behind every cluster.
+    // A provider, its credentials, the platform's defaults or Cluster API itself are behind every cluster.
     let store = clusters.store();
     let changes = stream::select(
         feeds.providers.subscribe().map(|_| ()),
         feeds.configs.subscribe().map(|_| ()),
     );
-    let changes = stream::select(changes, rotated.map(|_| ()));
+    let changes = stream::select(changes, of_all);
     let of_all = changes.flat_map(move |()| {
         let all = store.state();
         stream::iter(
@@ -176,10 +198,13 @@ struct Controller {
     clusters: Arc<Feed<TenantCluster>>,
     book: Arc<quota::Book>,
     unserved: network::Unserved,
+    shortages: Shortages,
     children: Arc<Children>,
+    definitions: Definitions,
     infrastructure: Infrastructure,
     credentials: Credentials,
     looks: join::Looks,
+    dns: dns::Awaited,
     applier: Applier,
     events: Events,
     clock: SharedClock,
@@ -212,29 +237,27 @@ impl Reconciler for Controller {
     }
 
     async fn reconcile(&self, raw: Arc<TenantCluster>) -> Result<Wake, Error> {
-        let deleting = raw.metadata.deletion_timestamp.is_some();
         let held = finalizers::has(&*raw, FINALIZER);
-        if deleting && !held {
+        if raw.metadata.deletion_timestamp.is_some() {
+            return if held {
+                self.end(&raw).await
+            } else {
+                Ok(Wake::OnChange)
+            };
+        }
+        if let Some(missing) = self.definitions.missing() {
+            self.refuse(&raw, "ClusterAPIMissing", missing).await?;
             return Ok(Wake::OnChange);
         }
         let sources = match Sources::of(&self.feeds, &raw) {
             Ok(sources) => sources,
-            // Nothing was ever made of it.
-            Err(_) if deleting && !self.has_namespace(&raw).await? => {
-                finalizers::remove(&self.applier.beside(&*raw), &*raw, FINALIZER).await?;
-                return Ok(Wake::OnChange);
-            }
             Err((reason, message)) => {
                 self.keep_access(&raw).await?;
                 self.refuse(&raw, reason, message).await?;
                 return Ok(Wake::OnChange);
             }
         };
-        let quota = if deleting {
-            Quota::default()
-        } else {
-            self.book.judge(&self.feeds, &self.clusters, &raw, &sources)
-        };
+        let quota = self.book.judge(&self.feeds, &self.clusters, &raw, &sources);
         if let Some(excess) = &quota.refused {
             let next = quota::refused(&raw, excess, self.clock.now());
             status::report(&self.applier, &*raw, raw.status.as_ref(), &next).await?;
@@ -254,11 +277,20 @@ impl Reconciler for Controller {
         let now = self.clock.now();
         let (mut observed, standing) = self.observe(&raw, spec, &place).await?;
         observed.quota = quota;
-        observed.addresses = (!deleting).then(|| self.unserved.look(&self.feeds, &sources));
+        observed.addresses = Some(Facts {
+            shortage: self.shortages.of(&spec.identity.uid),
+            ..self.unserved.look(&self.feeds, &sources)
+        });
         observed.inputs.access = access::of(sources.team.as_deref());
         observed.inputs.load_balancer_ranges = addons::ranges(&self.feeds, spec);
         observed.inputs.credentials = self.credentials.of(&sources.provider).await;
-        self.add_joining(spec, &place, &mut observed, now).await;
+        if !spec.paused {
+            self.add_machine_addresses(&sources, &mut observed).await?;
+            self.add_joining(spec, &place, &mut observed, now).await;
+            self.identify_nodes(spec, &observed).await;
+            observed.dns = self.look_at_dns(spec, &observed, now).await;
+            observed.removed_apis = self.look_at_calls(spec, &observed, now).await;
+        }
         let plan = plan(spec, &observed, now);
         if let Err(error) = carry_out(&place, &plan, &standing).await {
             // What passes by itself is not worth a word.
@@ -268,13 +300,14 @@ impl Reconciler for Controller {
             }
             return Err(error);
         }
-        if plan.deletion == Some(Step::Done) {
-            self.tell_left(&raw, &plan).await;
-            self.looks.forget(&spec.identity.uid);
-            finalizers::remove(&self.applier.beside(&*raw), &*raw, FINALIZER).await?;
-            return Ok(Wake::OnChange);
-        }
-        let next = report::status(&raw, spec, &observed, &plan, now);
+        let next = report::status(
+            &raw,
+            &spec.identity,
+            Some(&spec.addons),
+            &observed,
+            &plan,
+            now,
+        );
         let held = raw.status.as_ref();
         let reported = status::report_in_turn(&self.applier, &*raw, held, &next).await?;
         if reported != Outcome::PutOff {
@@ -291,6 +324,9 @@ async fn carry_out(place: &Place<'_>, plan: &Plan, standing: &Standing) -> Resul
     }
     for id in &plan.changes.delete {
         place.delete(id, standing.get(id)).await?;
+    }
+    if let Some(cluster) = &plan.resume {
+        place.resume(cluster).await?;
     }
     Ok(())
 }
@@ -322,35 +358,11 @@ impl Controller {
     ) -> Result<(), Error> {
         let next = report::refused(raw, reason, message, self.clock.now());
         status::report(&self.applier, raw, raw.status.as_ref(), &next).await?;
+        retry::consume(&self.applier, raw).await?;
         Ok(())
     }
 
-    /// Names what a forced deletion leaves: nobody will look for it.
-    async fn tell_left(&self, raw: &TenantCluster, plan: &Plan) {
-        if plan.waits.is_empty() {
-            return;
-        }
-        let note = Note {
-            warning: true,
-            reason: "DeletionForced",
-            action: "Delete",
-            message: format!("left behind: {}", plan.waits.join(", ")),
-        };
-        self.events.tell(raw, &note).await;
-    }
-
-    /// Whether there is a tenant namespace, whatever the spec says.
-    async fn has_namespace(&self, raw: &TenantCluster) -> Result<bool, Error> {
-        let api: Api<Namespace> = Api::all(self.applier.client().clone());
-        let uid = raw.uid().unwrap_or_default();
-        let ours = ListParams::default().labels(&format!("{}={uid}", names::OWNER_UID));
-        let found = api.list_metadata(&ours).await;
-        let found = found.map_err(ApiError::of("list", "Namespaces of", &raw.name_any()))?;
-        Ok(!found.items.is_empty())
-    }
-
-    /// From the watches. What goes is judged by what is there now: a watch can be behind, and what was deleted too
-    /// early is not seen again.
+    /// From the watches.
     async fn observe(
         &self,
         raw: &TenantCluster,
@@ -358,36 +370,14 @@ impl Controller {
         place: &Place<'_>,
     ) -> Result<(Observed, Standing), Error> {
         let uid = &spec.identity.uid;
-        let deletion = raw.metadata.deletion_timestamp.as_ref().map(|time| time.0);
-        let (mut objects, machines, namespace, addons) = if deletion.is_some() {
-            let mut objects = Vec::new();
-            for (version, kind) in WAITED_FOR {
-                objects.extend(place.list(version, kind).await?);
-            }
-            let (machines, objects) = objects
-                .into_iter()
-                .partition::<Vec<Value>, _>(|object| observe::is_a(object, "Machine"));
-            let api: Api<Namespace> = Api::all(self.applier.client().clone());
-            let namespace = api.get_opt(place.namespace).await;
-            let namespace = namespace.map_err(ApiError::of("get", "Namespace", place.namespace))?;
-            let addons = addons::live(&self.applier, &spec.identity).await?;
-            (objects, machines, namespace.map(Arc::new), addons)
-        } else {
-            let machines = self.children.machines.all_in(place.namespace);
-            let machines = machines.iter().map(|packed| json!(packed.unpack()));
-            (
-                self.children.objects(place.namespace),
-                machines.collect(),
-                self.feeds.namespaces.get(None, place.namespace),
-                addons::watched(&self.feeds, &spec.identity),
-            )
-        };
+        let machines = self.children.machines.all_in(place.namespace);
+        let machines = machines.iter().map(|packed| json!(packed.unpack()));
+        let machines: Vec<Value> = machines.collect();
+        let namespace = self.feeds.namespaces.get(None, place.namespace);
+        let addons = addons::watched(&self.feeds, &spec.identity);
+        let mut objects = self.children.objects(place.namespace);
         let kinds = spec.infrastructure.kinds();
-        let known = match deletion {
-            None => self.infrastructure.objects(kinds, place.namespace).await,
-            Some(_) => None,
-        };
-        match known {
+        match self.infrastructure.objects(kinds, place.namespace).await {
             Some(known) => objects.extend(known),
             None => objects.extend(place.infrastructure(kinds).await?),
         }
@@ -447,7 +437,12 @@ fn observed(raw: &TenantCluster, uid: &str, seen: &Seen<'_>) -> Observed {
             .collect(),
         addons: addons::facts(addons, uid),
         addresses: None,
-        failure: None,
+        dns: None,
+        inside: Inside::default(),
+        left: None,
+        remains: None,
+        removed_apis: Calls::default(),
+        failure: observe::failure(objects, machines),
         quota: Quota::default(),
         inputs: Inputs::default(),
     }

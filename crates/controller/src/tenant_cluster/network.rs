@@ -34,16 +34,28 @@ impl Unserved {
         let claims = claims(feeds, &identity.uid);
         if draw.count == 0 || !claims.is_empty() {
             self.forget(&cluster);
-            let pools = Vec::new();
-            return Facts { claims, pools };
+            return Facts {
+                claims,
+                ..Facts::default()
+            };
         }
         // First: a pool that changes while it is looked at wakes the cluster again.
-        lock(&self.0).insert(cluster);
+        self.add(cluster);
         let pools = rooms(feeds, &sources.provider, draw);
-        Facts { claims, pools }
+        Facts {
+            claims,
+            pools,
+            ..Facts::default()
+        }
     }
 
-    fn forget(&self, cluster: &ObjectRef<TenantCluster>) {
+    /// What is said of a cluster hangs on pools; whether that is new.
+    pub(super) fn add(&self, cluster: ObjectRef<TenantCluster>) -> bool {
+        lock(&self.0).insert(cluster)
+    }
+
+    /// It does not hang on them any more.
+    pub(super) fn forget(&self, cluster: &ObjectRef<TenantCluster>) {
         lock(&self.0).remove(cluster);
     }
 

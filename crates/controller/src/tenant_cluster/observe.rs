@@ -7,15 +7,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use butler_api::names;
+use butler_api::{butler::TenantCluster, names};
 use butler_capi::{
     ObjectId,
     build::{CAME_FROM, FAILED_ROLLOUT},
     day2::{Content, Target},
     observe::{ClusterState, ControlPlaneState, MachineState, PoolState},
+    plan::LEFT_BEHIND,
 };
 use butler_runtime::drift::hash_of;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
 use serde_json::Value;
 
 /// Which object it is.
@@ -83,6 +85,7 @@ pub(super) fn cluster(object: &Value) -> ClusterState {
     ClusterState {
         infrastructure: object["status"]["initialization"]["infrastructureProvisioned"] == true,
         ending: is_ending(object),
+        paused: object["spec"]["paused"] == true,
         message: ready.filter(|(holds, _)| !holds).map(|(_, said)| said),
     }
 }
@@ -108,6 +111,41 @@ pub(super) fn pool(object: &Value) -> Option<(String, PoolState)> {
             progress: progress(object),
         },
     ))
+}
+
+/// What a Cluster or a pool refers to of its provider's kinds, with the group in place of a version, which references do
+/// not name.
+pub(super) fn infrastructure(object: &Value) -> Option<ObjectId> {
+    let spec = &object["spec"];
+    let reference = match object["kind"].as_str()? {
+        "Cluster" => &spec["infrastructureRef"],
+        "MachineDeployment" => &spec["template"]["spec"]["infrastructureRef"],
+        _ => return None,
+    };
+    let Content { kind, name } = content(reference)?;
+    Some(ObjectId {
+        api_version: text(&reference["apiGroup"]).unwrap_or_default(),
+        kind,
+        name,
+    })
+}
+
+/// What keeps a namespace that is on its way out, as Kubernetes says it.
+pub(super) fn remains(namespace: &Namespace) -> Option<String> {
+    let conditions = namespace.status.as_ref()?.conditions.as_deref()?;
+    let is_about = |kind: &str| kind.starts_with("Namespace") && kind.ends_with("Remaining");
+    let held = conditions
+        .iter()
+        .filter(|held| held.status == "True" && is_about(&held.type_));
+    let said: Vec<&str> = held.filter_map(|held| held.message.as_deref()).collect();
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+/// What was written down to be left behind.
+pub(super) fn left(raw: &TenantCluster) -> Option<String> {
+    let mut conditions = raw.status.iter().flat_map(|status| &status.conditions);
+    let held = conditions.find(|held| held.type_ == LEFT_BEHIND)?;
+    Some(held.message.clone())
 }
 
 /// What the machines of a pool, or of one of its sets, are made from.
@@ -158,6 +196,34 @@ pub(super) fn machine(object: &Value) -> MachineState {
         message: unmet("Ready"),
         obstacle: unmet("InfrastructureReady"),
     }
+}
+
+/// What a provider gave up on: it will not try again by itself. A machine that is repaired is replaced by another, so
+/// that what became of the first says nothing about the cluster.
+pub(super) fn failure(objects: &[Value], machines: &[Value]) -> Option<String> {
+    let pool = |object: &Value| text(&object["metadata"]["labels"][names::POOL]);
+    let repaired: BTreeSet<String> = objects
+        .iter()
+        .filter(|object| is_a(object, "MachineHealthCheck"))
+        .filter_map(pool)
+        .collect();
+    let shared = objects
+        .iter()
+        .filter(|object| is_a(object, "Cluster") || is_a(object, "StewardControlPlane"));
+    let machines = machines.iter().filter(|machine| {
+        let is_repaired = pool(machine).is_some_and(|pool| repaired.contains(&pool));
+        !is_repaired && !is_ending(machine)
+    });
+    let kind = |object: &Value| text(&object["kind"]).unwrap_or_else(|| "Machine".to_owned());
+    let said = shared.chain(machines).filter_map(|object| {
+        let status = &object["status"];
+        let said = [status, &status["deprecated"]["v1beta1"]]
+            .into_iter()
+            .find_map(|at| text(&at["failureMessage"]).or_else(|| text(&at["failureReason"])))?;
+        let name = text(&object["metadata"]["name"]).unwrap_or_default();
+        Some(format!("{} {name} failed for good: {said}", kind(object)))
+    });
+    said.min()
 }
 
 /// The pools of a cluster, by name.
@@ -333,6 +399,29 @@ mod tests {
         assert!(state.initialized && !state.available && !state.ending);
         assert_eq!(state.message.as_deref(), Some("0 of 2"));
         assert_eq!(state.running, "v1.34.4".parse().ok());
+    }
+
+    #[test]
+    fn what_a_provider_gave_up_on_is_a_failure_unless_it_is_repaired() {
+        let machine = json!({
+            "metadata": {"name": "demo-workers-x", "labels": {names::POOL: "workers"}},
+            "status": {"deprecated": {"v1beta1": {"failureReason": "CreateError", "failureMessage": "no such disk"}}},
+        });
+        let machines = [machine];
+        let said = failure(&[], &machines);
+        assert_eq!(
+            said.as_deref(),
+            Some("Machine demo-workers-x failed for good: no such disk")
+        );
+        let check =
+            json!({"kind": "MachineHealthCheck", "metadata": {"labels": {names::POOL: "workers"}}});
+        assert_eq!(failure(&[check], &machines), None);
+        let cluster = json!({
+            "kind": "Cluster", "metadata": {"name": "demo"},
+            "status": {"failureReason": "InvalidConfiguration"},
+        });
+        let said = failure(&[cluster], &[]).unwrap();
+        assert!(said.contains("Cluster demo") && said.contains("InvalidConfiguration"));
     }
 
     #[test]

@@ -19,8 +19,9 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
+pub use super::assumed::assume;
 use super::{
-    Seen, addons,
+    Seen, addons, assumed,
     carry_out::{Place, WAITED_FOR},
     observe, observed,
 };
@@ -92,6 +93,9 @@ pub async fn look(
     );
     let of_it = addons::live(place.applier, &spec.identity).await?;
     objects.extend(of_it.iter().map(|addon| addons::described(addon)));
+    // Also those of others: the control plane's authority is not ours.
+    let secrets = objects.iter().filter(|it| observe::is_a(it, "Secret"));
+    let secrets: Vec<Value> = secrets.cloned().collect();
     objects.retain(|object| observe::is_of(object, uid));
     let standing = Seen {
         objects: &objects,
@@ -100,6 +104,7 @@ pub async fn look(
         addons: &of_it,
     };
     let mut seen = observed(raw, uid, &standing);
+    assumed::read_joining(spec, &mut seen, &secrets);
     let teams: Api<Team> = Api::all(client.clone());
     // Members of a team may not read it; who has access is not theirs to plan then.
     seen.inputs.access = match teams.get_opt(&spec.identity.namespace).await {
@@ -131,7 +136,7 @@ pub fn foresee(spec: &TenantSpec, mut observed: Observed, now: Timestamp) -> Vec
 }
 
 /// Lets everything that is planned be there.
-fn come_true(spec: &TenantSpec, observed: &mut Observed, plan: &Plan) {
+pub(super) fn come_true(spec: &TenantSpec, observed: &mut Observed, plan: &Plan) {
     for object in &plan.objects {
         observed.objects.insert(object.id(), Some(object.hash()));
         match object {

@@ -8,20 +8,22 @@ use butler_api::{
     common::LocalRef,
 };
 use butler_capi::{
-    Observed, Plan, TenantSpec,
-    addresses::Claim,
-    plan::{Finding, Truth},
+    Observed, Plan, Reason,
+    addons::AddonSet,
+    names::Identity,
+    plan::{Finding, Truth, failed},
 };
 use butler_runtime::conditions::{self, Verdict};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::addons;
+use super::{addons, retry};
 
-/// What was found and is being done.
+/// What was found and is being done. A cluster that goes wants no set of addons.
 pub(super) fn status(
     raw: &TenantCluster,
-    spec: &TenantSpec,
+    identity: &Identity,
+    set: Option<&AddonSet>,
     observed: &Observed,
     plan: &Plan,
     now: Timestamp,
@@ -43,11 +45,11 @@ pub(super) fn status(
             ready: count(plan.numbers.ready).unwrap_or_default(),
             nodes,
         }),
-        addons: addons::observed(&observed.addons),
+        addons: addons::observed(set, &observed.addons),
     };
     let serves = control_plane.is_some_and(|held| held.initialized);
     let kubeconfig = LocalRef {
-        name: spec.identity.kubeconfig(),
+        name: identity.kubeconfig(),
     };
     let verdicts: Vec<Verdict> = plan.findings.iter().map(verdict).collect();
     TenantClusterStatus {
@@ -55,23 +57,27 @@ pub(super) fn status(
         last_transition_time: moved(&held, plan.phase, now),
         conditions: settled(raw, &verdicts, now),
         observed_generation: raw.metadata.generation,
-        tenant_namespace: Some(spec.identity.tenant_namespace()),
+        tenant_namespace: Some(identity.tenant_namespace()),
         control_plane_endpoint: control_plane.and_then(|held| held.endpoint.clone()),
         kubeconfig_secret_ref: serves.then_some(kubeconfig),
         worker_nodes_ready: count(plan.numbers.ready),
         worker_nodes_desired: count(plan.numbers.desired),
         observed_state: Some(state),
+        ip_allocation_ref: observed.addresses.as_ref().map_or_else(
+            || held.ip_allocation_ref.clone(),
+            |seen| claim_ref(seen.machines.as_deref()),
+        ),
         lb_allocation_ref: observed.addresses.as_ref().map_or_else(
             || held.lb_allocation_ref.clone(),
-            |seen| first_claim(&seen.claims),
+            |seen| claim_ref(seen.claims.first().map(|claim| claim.name.as_str())),
         ),
         ..held
     }
 }
 
 /// The claim that a cluster started with. Claims are in one namespace, and a reference has the name alone.
-fn first_claim(claims: &[Claim]) -> Option<LocalRef> {
-    let (_, name) = claims.first()?.name.split_once('/')?;
+fn claim_ref(full_name: Option<&str>) -> Option<LocalRef> {
+    let (_, name) = full_name?.split_once('/')?;
     Some(LocalRef { name: name.into() })
 }
 
@@ -83,7 +89,13 @@ pub(super) fn refused(
     now: Timestamp,
 ) -> TenantClusterStatus {
     let held = raw.status.clone().unwrap_or_default();
-    let phase = held.phase.unwrap_or(Phase::Pending);
+    let is_going = raw.metadata.deletion_timestamp.is_some();
+    // Waiting does not make it better.
+    let phase = if reason == Reason::Invalid.as_str() && !is_going {
+        failed(held.phase, retry::is_due(raw))
+    } else {
+        held.phase.unwrap_or(Phase::Pending)
+    };
     let verdicts = [Verdict::no("Ready", reason, message)];
     let mut conditions = settled(raw, &verdicts, now);
     let others = held.conditions.iter().filter(|it| it.type_ != "Ready");

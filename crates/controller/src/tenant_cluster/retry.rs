@@ -8,6 +8,13 @@ use kube::{
 };
 use serde_json::json;
 
+use super::is_reported;
+
+/// Whether a cluster that failed is to be tried again: its user asked for it, or changed what failed.
+pub(super) fn is_due(raw: &TenantCluster) -> bool {
+    raw.annotations().contains_key(names::RETRY) || !is_reported(raw)
+}
+
 /// Takes the wish away after the phase was reported that answers it. It is on the object until then, so that a crash in
 /// between does not lose it.
 pub(super) async fn consume(applier: &Applier, raw: &TenantCluster) -> Result<(), ApiError> {

@@ -8,7 +8,6 @@ use butler_api::{
 };
 use butler_capi::{Raw, TenantSpec, validate};
 use kube::ResourceExt as _;
-use serde_json::json;
 
 use crate::{
     Feeds,
@@ -16,29 +15,22 @@ use crate::{
 };
 
 /// A cluster that can be made.
-pub(super) struct Sources {
-    pub(super) spec: TenantSpec,
+pub(crate) struct Sources {
+    pub(crate) spec: TenantSpec,
     pub(super) provider: Arc<ProviderConfig>,
     pub(super) platform: ButlerConfigSpec,
     pub(super) team: Option<Arc<Team>>,
 }
 
 /// A word and a sentence about what is wrong.
-pub(super) type Refusal = (&'static str, String);
+pub(crate) type Refusal = (&'static str, String);
 
 impl Sources {
-    pub(super) fn of(feeds: &Feeds, raw: &TenantCluster) -> Result<Self, Refusal> {
+    pub(crate) fn of(feeds: &Feeds, raw: &TenantCluster) -> Result<Self, Refusal> {
         let config = feeds.configs.get(None, names::BUTLER_CONFIG);
         let platform = config.map_or_else(ButlerConfigSpec::default, |config| config.spec.clone());
-        let team = match team(feeds, raw) {
-            Err(_) if raw.metadata.deletion_timestamp.is_some() => None,
-            found => found?,
-        };
-        let provider = match provider(feeds, raw, &platform) {
-            // Cluster API knows what it made and where; how more of it would be made is of no interest any more.
-            Err(_) if raw.metadata.deletion_timestamp.is_some() => Arc::new(no_provider()),
-            found => found?,
-        };
+        let team = team(feeds, raw)?;
+        let provider = provider(feeds, raw, &platform)?;
         let raw = Raw {
             cluster: raw,
             provider: &provider,
@@ -98,8 +90,9 @@ pub(super) fn provider_of(raw: &TenantCluster, platform: &ButlerConfigSpec) -> (
     chosen(raw.spec.provider_config_ref.as_ref(), platform)
 }
 
-/// Stands in for a provider that is gone.
+/// A provider that needs nothing.
+#[cfg(test)]
 pub(super) fn no_provider() -> ProviderConfig {
-    let spec = serde_json::from_value(json!({"provider": "local"}));
+    let spec = serde_json::from_value(serde_json::json!({"provider": "local"}));
     ProviderConfig::new("none", spec.expect("a provider needs nothing but its kind"))
 }

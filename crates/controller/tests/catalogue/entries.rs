@@ -221,7 +221,7 @@ fn flux_is_told_its_repository_with_a_deploy_key_with_a_token_or_without() {
         "{token}"
     );
     assert!(
-        token.contains("secretRef:\n    name: flux-system\n"),
+        token.contains("secretRef:\n    name: flux-system-1\n"),
         "{token}"
     );
     assert!(

@@ -26,7 +26,10 @@ use butler_runtime::{
     task::{self, Task},
 };
 use butler_testkit::{Options, PATIENCE, Server, wait_for, wait_until_gone};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, Secret, ServiceAccount},
+};
 use kube::{
     Api,
     api::{DeleteParams, ListParams, Patch, PatchParams},
@@ -46,7 +49,8 @@ struct Scene {
 /// A Secret with the password of the repository.
 async fn give_password(server: &Server) {
     let password = json!({"apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "repository", "namespace": "butler-system"},
+        "metadata": {"name": "repository", "namespace": "butler-system",
+            "labels": {"butler.butlerlabs.dev/for-addons": "true"}},
         "stringData": {"username": "ada", "password": "sesame-open"}});
     server.apply_yaml(&password.to_string()).await;
 }
@@ -244,4 +248,42 @@ async fn what_stands_in_the_way_is_said_and_goes_on_when_it_is_gone() {
     scene.addons().patch("lower", &params, &look).await.unwrap();
     scene.until("lower", "Ready", "Ready").await;
     scene.until("upper", "Ready", "Ready").await;
+}
+
+#[tokio::test]
+async fn a_chart_of_ones_own_waits_for_what_it_names_and_is_degraded_when_it_breaks() {
+    let scene = Scene::new().await;
+    let _controllers = scene.run();
+    let helm = json!({"repository": scene.repository.url(), "chart": "small", "namespace": "apps",
+        "credentialsRef": {"name": "repository"}});
+    let own = json!({"helm": helm, "version": "1.0.0", "values": {"workload": "app"},
+        "dependsOn": [{"name": "lower"}]});
+    scene.add("own", &own).await;
+    let addon = scene
+        .until("own", "DependenciesMet", "DependencyMissing")
+        .await;
+    let said = addon.status.unwrap().message.unwrap();
+    assert!(said.contains("there is no addon lower"), "{said}");
+    scene.add("lower", &json!({"addon": "small"})).await;
+    scene.until("own", "Healthy", "Progressing").await;
+
+    let deployments: Api<Deployment> = Api::namespaced(scene.server.client(), "apps");
+    let params = PatchParams::default();
+    let report = async |ready: i32| {
+        let status = json!({"status": {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1,
+            "readyReplicas": ready, "availableReplicas": ready}});
+        let status = Patch::Merge(&status);
+        let patched = deployments.patch_status("own", &params, &status).await;
+        patched.unwrap();
+    };
+    report(1).await;
+    scene.until("own", "Ready", "Ready").await;
+    report(0).await;
+    let look = Patch::Merge(json!({"metadata": {"labels": {"look": "again"}}}));
+    scene.addons().patch("own", &params, &look).await.unwrap();
+    wait_for(&scene.addons(), "own", "Degraded", PATIENCE, |addon| {
+        let phase = addon.status.as_ref().and_then(|status| status.phase);
+        phase == Some(ManagementAddonPhase::Degraded)
+    })
+    .await;
 }

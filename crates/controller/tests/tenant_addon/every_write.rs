@@ -18,13 +18,13 @@ use crate::{
     stage,
 };
 
-struct Installing {
+pub(crate) struct Installing {
     repository: Repository,
-    folder: TempDir,
+    pub(crate) folder: TempDir,
 }
 
 impl Installing {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self {
             repository: Repository::start().await,
             folder: tempfile::tempdir().unwrap(),
@@ -32,7 +32,7 @@ impl Installing {
     }
 }
 
-fn addons(world: &World) -> Api<TenantAddon> {
+pub(crate) fn addons(world: &World) -> Api<TenantAddon> {
     Api::namespaced(world.server().client(), world.namespace().name())
 }
 

@@ -215,6 +215,28 @@ async fn what_somebody_changes_or_deletes_is_put_back_and_reported_where_that_is
 }
 
 #[tokio::test]
+async fn what_somebody_changes_is_neither_put_back_nor_said_where_nobody_shall_look() {
+    let scene = scene().await;
+    let _controllers = scene.run();
+    scene.add("web", &json!({"spec": {"drift": "off"}})).await;
+    scene.until("web", "Ready", "Ready").await;
+    let maps = Api::<ConfigMap>::namespaced(scene.server.client(), "web");
+    let change = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"greeting": "go away"}});
+    let vandal = PatchParams::apply("vandal").force();
+    let changed = maps.patch("web", &vandal, &Patch::Apply(&change)).await;
+    changed.unwrap();
+    // A pass over it that changes nothing of the release.
+    scene
+        .change("web", &json!({"spec": {"historyLimit": 5}}))
+        .await;
+    let addon = scene.until("web", "Ready", "Ready").await;
+    let said = addon.status.unwrap().message.unwrap();
+    assert!(!said.contains("changed by somebody"), "{said}");
+    let kept = maps.get("web").await.unwrap().data.unwrap();
+    assert_eq!(kept["greeting"], "go away");
+}
+
+#[tokio::test]
 async fn an_upgrade_that_does_not_become_healthy_is_rolled_back_and_not_tried_again() {
     let scene = scene().await;
     let _controllers = scene.run();

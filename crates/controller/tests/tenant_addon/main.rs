@@ -8,15 +8,19 @@
     reason = "a test fails where it stands"
 )]
 
+mod catalogue;
+mod every_change;
 mod every_write;
 mod faults;
 mod fleet;
 mod fleet_faults;
 mod life;
 mod real_charts;
+mod registry;
 mod repository;
 mod scene;
 mod sources;
 #[path = "../stage/mod.rs"]
 mod stage;
 mod trouble;
+mod unreachable;

@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path};
 
-use butler_api::butler::TenantAddon;
+use butler_api::butler::{TenantAddon, TenantCluster};
 use butler_testkit::{
     Options, PATIENCE,
     pods::{PodOptions, Pods},
@@ -19,7 +19,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api,
-    api::{DeleteParams, ListParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 
@@ -80,6 +80,13 @@ async fn until_the_image_is_missing(scene: &Scene, name: &str, image: &str) {
 }
 
 async fn remove(scene: &Scene, name: &str, namespace: &str) {
+    // The platform's own go by agreement.
+    let clusters: Api<TenantCluster> = Api::namespaced(scene.server.client(), &scene.namespace);
+    let agree = json!({"metadata": {"annotations": {"butler.butlerlabs.dev/remove-addons": name}}});
+    let parameters = PatchParams::default();
+    let agree = Patch::Merge(&agree);
+    let agreed = clusters.patch("saturn", &parameters, &agree).await;
+    agreed.unwrap();
     let addons = scene.addons();
     addons.delete(name, &DeleteParams::default()).await.unwrap();
     wait_until_gone(&addons, name).await;

@@ -55,16 +55,22 @@ async fn work_with(client: Client, folder: &std::path::Path, mirrors: Vec<(Strin
 
 /// A cluster that is ready, and a Secret with the password of the repository.
 pub(crate) async fn tenant(server: &Server, namespace: &str) {
+    tenant_named(server, namespace, "saturn").await;
+}
+
+/// The same for a cluster of another name.
+pub(crate) async fn tenant_named(server: &Server, namespace: &str, name: &str) {
+    let secret = format!("{name}-kubeconfig");
     let kubeconfig = std::fs::read_to_string(server.kubeconfig()).expect("a kubeconfig");
     let objects = [
         json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"admin.conf": kubeconfig},
-            "metadata": {"name": "saturn-kubeconfig", "namespace": namespace}}),
+            "metadata": {"name": secret, "namespace": namespace}}),
         json!({"apiVersion": "v1", "kind": "Secret",
             "stringData": {"username": "ada", "password": "sesame-open"},
             "metadata": {"name": "repository", "namespace": namespace,
                 "labels": {"butler.butlerlabs.dev/for-addons": "true"}}}),
         json!({"apiVersion": "butler.butlerlabs.dev/v1alpha1", "kind": "TenantCluster",
-            "metadata": {"name": "saturn", "namespace": namespace},
+            "metadata": {"name": name, "namespace": namespace},
             "spec": {"kubernetesVersion": "v1.35.4", "workers": {"replicas": 1}}}),
     ];
     for object in objects {
@@ -72,12 +78,12 @@ pub(crate) async fn tenant(server: &Server, namespace: &str) {
     }
     let status = json!({"status": {
         "phase": "Ready", "tenantNamespace": namespace,
-        "kubeconfigSecretRef": {"name": "saturn-kubeconfig"},
+        "kubeconfigSecretRef": {"name": secret},
     }});
     let clusters: Api<TenantCluster> = Api::namespaced(server.client(), namespace);
     let params = PatchParams::default();
     let patched = clusters
-        .patch_status("saturn", &params, &Patch::Merge(&status))
+        .patch_status(name, &params, &Patch::Merge(&status))
         .await;
     patched.expect("the cluster is ready");
 }

@@ -21,7 +21,7 @@ use crate::{
 
 pub(crate) struct Scene {
     pub(crate) server: Server,
-    repository: Repository,
+    pub(crate) repository: Repository,
     folder: TempDir,
     namespace: &'static str,
     _driver: Driver,
@@ -105,7 +105,7 @@ impl Scene {
         Api::namespaced(self.server.client(), self.namespace)
     }
 
-    fn addons(&self) -> Api<TenantAddon> {
+    pub(crate) fn addons(&self) -> Api<TenantAddon> {
         Api::namespaced(self.server.client(), self.namespace)
     }
 
@@ -130,7 +130,7 @@ impl Scene {
     }
 
     /// The version that a release says it has; nothing while it is not there.
-    async fn installed(&self, addon: &str) -> Option<String> {
+    pub(crate) async fn installed(&self, addon: &str) -> Option<String> {
         let maps: Api<ConfigMap> =
             Api::namespaced(self.server.client(), &format!("{addon}-system"));
         let found = maps.get_opt(addon).await.unwrap();
@@ -138,7 +138,7 @@ impl Scene {
     }
 
     /// Records of Helm about a release.
-    async fn records(&self, addon: &str) -> usize {
+    pub(crate) async fn records(&self, addon: &str) -> usize {
         let secrets: Api<Secret> =
             Api::namespaced(self.server.client(), &format!("{addon}-system"));
         let owned = ListParams::default().labels("owner=helm");

@@ -256,13 +256,13 @@ fn holds(kind: &str, object: &DynamicObject) -> Value {
 fn resource(kind: &str) -> ApiResource {
     let (group, version) = match kind {
         "StewardControlPlane" => ("controlplane.cluster.x-k8s.io", "v1alpha1"),
-        "LocalCluster" => ("infrastructure.cluster.x-k8s.io", "v1alpha1"),
+        "LocalCluster" | "ProxmoxCluster" => ("infrastructure.cluster.x-k8s.io", "v1alpha1"),
         _ => ("cluster.x-k8s.io", "v1beta2"),
     };
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
 }
 
-fn api(server: &Server, namespace: &str, kind: &str) -> Api<DynamicObject> {
+pub(crate) fn api(server: &Server, namespace: &str, kind: &str) -> Api<DynamicObject> {
     Api::namespaced_with(server.client(), namespace, &resource(kind))
 }
 

@@ -6,13 +6,14 @@ use butler_testkit::{
     faults::{Fault, Refusal},
     wait_for_condition,
 };
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Service};
 use kube::{
     Api, Client,
     api::{DeleteParams, ListParams},
 };
+use serde_json::json;
 
-use crate::{DEMO, PROVIDER, driver, stage};
+use crate::{DEMO, PROVIDER, driver, join::play_steward, stage};
 
 fn clusters(world: &World) -> Api<TenantCluster> {
     Api::namespaced(world.server().client(), world.namespace().name())
@@ -30,7 +31,7 @@ pub(crate) fn alike(text: &str) -> String {
 }
 
 /// A cluster is made. It is named after its world, as is its namespace then.
-struct Making;
+pub(crate) struct Making;
 
 impl Scenario for Making {
     async fn set_up(&self, _: &World) {}
@@ -85,7 +86,7 @@ impl Scenario for Making {
     }
 
     fn faults(&self) -> Vec<Fault> {
-        Ending.faults()
+        Ending::Plain.faults()
     }
 
     fn parallel(&self) -> usize {
@@ -94,7 +95,22 @@ impl Scenario for Making {
 }
 
 /// A cluster is deleted.
-struct Ending;
+#[derive(PartialEq)]
+pub(crate) enum Ending {
+    /// Its API server was never there.
+    Plain,
+    /// Its user gave up waiting.
+    Forced,
+    /// Its API server answers, and has a load balancer.
+    Answering,
+}
+
+const WEB: &str = "
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: NAMESPACE}
+spec: {type: LoadBalancer, ports: [{port: 80}]}
+";
 
 impl Scenario for Ending {
     async fn set_up(&self, world: &World) {
@@ -103,7 +119,13 @@ impl Scenario for Ending {
         let _driver = driver::Driver::start(&client);
         let text = DEMO.replace("NAMESPACE", world.namespace().name());
         world.server().apply_yaml(&text).await;
-        wait_for_condition(&clusters(world), "demo", "Ready", "True").await;
+        let demo = wait_for_condition(&clusters(world), "demo", "Ready", "True").await;
+        if *self == Self::Answering {
+            let home = demo.status.and_then(|status| status.tenant_namespace);
+            play_steward(world.server(), &home.expect("a namespace")).await;
+            let web = WEB.replace("NAMESPACE", world.namespace().name());
+            world.server().apply_yaml(&web).await;
+        }
     }
 
     async fn controller(&self, client: Client, world: &World) {
@@ -116,6 +138,10 @@ impl Scenario for Ending {
 
     async fn user(&self, world: &World) {
         let clusters = clusters(world);
+        if *self == Self::Forced {
+            let force = json!({"metadata": {"annotations": {"butler.butlerlabs.dev/force-delete": "true"}}});
+            crate::patch(&clusters, force).await;
+        }
         let deleted = clusters.delete("demo", &DeleteParams::default()).await;
         deleted.expect("a user deletes the cluster");
     }
@@ -124,6 +150,12 @@ impl Scenario for Ending {
         let demo = clusters(world).get_opt("demo").await;
         if let Some(demo) = demo.map_err(|error| error.to_string())? {
             return Err(format!("the cluster is still there: {:?}", demo.status));
+        }
+        let services =
+            Api::<Service>::namespaced(world.server().client(), world.namespace().name());
+        let web = services.get_opt("web").await;
+        if web.map_err(|error| error.to_string())?.is_some() {
+            return Err("the load balancer is still there".to_owned());
         }
         let of_it = format!(
             "butler.butlerlabs.dev/source-namespace={}",
@@ -173,7 +205,23 @@ async fn a_cluster_ends_up_the_same_whatever_goes_wrong() {
 #[tokio::test]
 async fn a_cluster_is_gone_whatever_goes_wrong() {
     let server = scene().await;
-    let summary = at_every_write(&server, &Ending).await;
+    let summary = at_every_write(&server, &Ending::Plain).await;
+    println!("{summary:?}");
+    assert!(summary.writes >= 4, "{summary:?}");
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_forced_to_go_is_gone_whatever_goes_wrong() {
+    let server = scene().await;
+    let summary = at_every_write(&server, &Ending::Forced).await;
+    println!("{summary:?}");
+    assert!(summary.writes >= 4, "{summary:?}");
+}
+
+#[tokio::test]
+async fn a_cluster_that_answers_is_gone_with_its_load_balancer_whatever_goes_wrong() {
+    let server = scene().await;
+    let summary = at_every_write(&server, &Ending::Answering).await;
     println!("{summary:?}");
     assert!(summary.writes >= 4, "{summary:?}");
 }

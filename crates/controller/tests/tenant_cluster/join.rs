@@ -13,7 +13,7 @@ use butler_runtime::{
 };
 use butler_testkit::{Options, PATIENCE, Server, wait_for};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::{
     Api, ResourceExt as _,
     api::{DeleteParams, ListParams, Patch, PatchParams},
@@ -22,25 +22,31 @@ use serde_json::{Value, json};
 
 use crate::{
     DEMO, clusters,
-    driver::{Driver, object},
+    driver::{self, Driver, object},
     sources::{NUTANIX, set_password},
     stage,
 };
 
 /// A kind of the provider, as loose as can be.
 pub(crate) async fn install(server: &Server, kind: &str) {
-    let singular = kind.to_lowercase();
     let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    install_with(server, kind, &anything).await;
+}
+
+/// A kind of the provider, with a schema.
+pub(crate) async fn install_with(server: &Server, kind: &str, schema: &Value) {
+    let singular = kind.to_lowercase();
+    let version = |name: &str, storage: bool| {
+        let schema = json!({"openAPIV3Schema": schema});
+        json!({"name": name, "served": true, "storage": storage, "schema": schema})
+    };
     let crd = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("{singular}s.infrastructure.cluster.x-k8s.io")},
         "spec": {
             "group": "infrastructure.cluster.x-k8s.io", "scope": "Namespaced",
             "names": {"kind": kind, "plural": format!("{singular}s"), "singular": singular},
-            "versions": [{
-                "name": "v1beta1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": anything},
-            }],
+            "versions": [version("v1alpha1", false), version("v1beta1", true)],
         },
     });
     server.apply_yaml(&crd.to_string()).await;
@@ -52,8 +58,18 @@ fn text(secret: &Secret, key: &str) -> String {
     String::from_utf8(held.0).unwrap()
 }
 
+/// The namespace of a cluster, as soon as it has one.
+pub(crate) async fn home(clusters: &Api<TenantCluster>) -> String {
+    let has_home = |demo: &TenantCluster| {
+        let status = demo.status.as_ref();
+        status.is_some_and(|status| status.tenant_namespace.is_some())
+    };
+    let demo = wait_for(clusters, "demo", "its namespace", PATIENCE, has_home).await;
+    demo.status.unwrap().tenant_namespace.unwrap()
+}
+
 /// What Steward would have written: the same server stands in for the tenant's.
-async fn play_steward(server: &Server, home: &str) {
+pub(crate) async fn play_steward(server: &Server, home: &str) {
     let trusted = server.config().root_cert.unwrap();
     let authority = butler_pki::Certificate::from_der(&trusted[0]).unwrap();
     let kubeconfig = std::fs::read_to_string(server.kubeconfig()).unwrap();
@@ -99,7 +115,7 @@ impl Clock for Ahead {
 }
 
 /// Somebody touches the cluster, so that it is looked at now.
-async fn look(clusters: &Api<TenantCluster>, at: &str) {
+pub(crate) async fn look(clusters: &Api<TenantCluster>, at: &str) {
     let touch = json!({"metadata": {"annotations": {"example.com/look": at}}});
     let (parameters, change) = (PatchParams::default(), Patch::Merge(&touch));
     clusters.patch("demo", &parameters, &change).await.unwrap();
@@ -128,12 +144,7 @@ async fn machines_are_told_a_token_that_the_tenant_knows_and_it_is_renewed_in_pl
     let os = json!({"spec": {"workers": {"machineTemplate": {"os": {"type": "talos"}}}}});
     let (parameters, change) = (PatchParams::default(), Patch::Merge(&os));
     clusters.patch("demo", &parameters, &change).await.unwrap();
-    let has_home = |demo: &TenantCluster| {
-        let status = demo.status.as_ref();
-        status.is_some_and(|status| status.tenant_namespace.is_some())
-    };
-    let demo = wait_for(&clusters, "demo", "its namespace", PATIENCE, has_home).await;
-    let home = demo.status.unwrap().tenant_namespace.unwrap();
+    let home = home(&clusters).await;
     play_steward(&server, &home).await;
     // Steward would have written these before it said that it serves: look now, not in half a minute.
     look(&clusters, "now").await;
@@ -193,4 +204,63 @@ async fn machines_are_told_a_token_that_the_tenant_knows_and_it_is_renewed_in_pl
     assert_eq!(tokens(&server).await.len(), 2);
     let trusted = secrets.get("demo-trustd-creds").await.unwrap();
     assert_eq!(trusted.data, trust.data);
+}
+
+#[tokio::test]
+async fn a_node_that_nobody_named_gets_the_id_of_the_machine_with_its_address() {
+    let server = stage::server(Options::default().with_controller_manager()).await;
+    server.apply_yaml(NUTANIX).await;
+    set_password(&server, "secret").await;
+    for kind in ["NutanixCluster", "NutanixMachineTemplate"] {
+        install(&server, kind).await;
+    }
+    let _controllers = stage::run(server.client_for(&stage::controller_user()));
+    let _driver = Driver::start(&server.client());
+    server
+        .apply_yaml(&DEMO.replace("NAMESPACE", "team-n"))
+        .await;
+    let clusters = clusters(&server, "team-n");
+    let home = home(&clusters).await;
+    play_steward(&server, &home).await;
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker-of-demo"},
+    });
+    server.apply_yaml(&node.to_string()).await;
+    let nodes: Api<Node> = Api::all(server.client());
+    let address =
+        json!({"status": {"addresses": [{"type": "InternalIP", "address": "10.40.7.7"}]}});
+    let parameters = PatchParams::default();
+    nodes
+        .patch_status("worker-of-demo", &parameters, &Patch::Merge(&address))
+        .await
+        .unwrap();
+    // A machine that the provider has made, and whose Node nobody has found.
+    let machines = driver::api(&server, &home, "Machine");
+    driver::until(&server, &home, "Machine", "demo-workers-0", |_| true).await;
+    let like = object(&server, &home, "Machine", "demo-workers-0").await;
+    let like = like.unwrap();
+    let mut machine = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+        "metadata": {"name": "lost", "namespace": home, "labels": like["metadata"]["labels"]},
+        "spec": like["spec"],
+    });
+    machine["spec"]["providerID"] = json!("nutanix://7");
+    server.apply_yaml(&machine.to_string()).await;
+    machines
+        .patch_status("lost", &parameters, &Patch::Merge(&address))
+        .await
+        .unwrap();
+    let named = wait_for(
+        &nodes,
+        "worker-of-demo",
+        "its id",
+        PATIENCE,
+        |node: &Node| {
+            let spec = node.spec.as_ref();
+            spec.is_some_and(|spec| spec.provider_id.is_some())
+        },
+    )
+    .await;
+    let id = named.spec.unwrap().provider_id;
+    assert_eq!(id.as_deref(), Some("nutanix://7"));
 }

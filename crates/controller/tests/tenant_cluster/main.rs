@@ -11,13 +11,21 @@
 mod access;
 mod addons;
 mod addons_faults;
+mod addons_real;
+mod addons_removal;
 mod bad_input;
+mod changes_faults;
+mod definitions;
+mod dns;
 mod driver;
 mod ending;
+mod failed;
 mod faults;
 mod join;
 mod load_balancer;
+mod machine_addresses;
 mod network;
+mod pause;
 mod phases;
 mod quota;
 #[path = "../tenant_addon/repository.rs"]
@@ -201,29 +209,4 @@ async fn a_missing_provider_is_named_its_arrival_heals_and_its_going_keeps_nobod
         .await
         .unwrap();
     wait_until_gone(&clusters, "demo").await;
-}
-
-#[tokio::test]
-async fn a_failed_cluster_is_tried_again_once_by_an_annotation_that_goes() {
-    let server = stage().await;
-    let _controllers = stage::run(server.client_for(&stage::controller_user()));
-    let _driver = Driver::start(&server.client());
-    server
-        .apply_yaml(&DEMO.replace("NAMESPACE", "team-g"))
-        .await;
-    let clusters = clusters(&server, "team-g");
-    wait_for_condition(&clusters, "demo", "Ready", "True").await;
-    let failed = json!({"status": {"phase": "Failed"}});
-    let parameters = PatchParams::default();
-    let patched = clusters
-        .patch_status("demo", &parameters, &Patch::Merge(&failed))
-        .await;
-    patched.unwrap();
-    let again = json!({"metadata": {"annotations": {"butler.butlerlabs.dev/retry": "true"}}});
-    patch(&clusters, again).await;
-    wait_for(&clusters, "demo", "another try", PATIENCE, |demo| {
-        let phase = demo.status.as_ref().and_then(|status| status.phase);
-        demo.annotations().is_empty() && phase == Some(Phase::Ready)
-    })
-    .await;
 }

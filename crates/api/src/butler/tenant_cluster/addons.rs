@@ -283,9 +283,12 @@ pub enum MonitoringProvider {
 }
 
 /// A GitOps tool, and the repository it follows.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Gitops {
+    /// Whether it is installed. Default: true.
+    #[serde(default = "yes")]
+    pub enabled: bool,
     /// Which one: fluxcd or argocd. Default: fluxcd.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<GitopsProvider>,
@@ -293,9 +296,25 @@ pub struct Gitops {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::chart_version")]
     pub version: Option<String>,
+    /// Helm values, merged over Butler's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::free_form")]
+    pub values: Option<Value>,
     /// What it follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<GitopsRepository>,
+}
+
+impl Default for Gitops {
+    fn default() -> Self {
+        Self {
+            enabled: yes(),
+            provider: None,
+            version: None,
+            values: None,
+            repository: None,
+        }
+    }
 }
 
 /// GitOps tools.

@@ -33,9 +33,10 @@ pub struct ControlPlane {
     /// DataStore that keeps the cluster's state. Default: the platform's. It cannot change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_store_ref: Option<LocalRef>,
-    /// Whether nodes wait for a cloud controller manager to initialize them, where the provider has one.
-    /// Default: true.
-    #[serde(default = "yes")]
+    /// Whether nodes wait for a cloud controller manager to initialize them, on vSphere, AWS, Azure and Google
+    /// Cloud. Set it only if you install that manager into the cluster, as an addon or by hand: nodes that wait
+    /// for one run nothing else until it is there. Default: false.
+    #[serde(default)]
     pub external_cloud_provider: bool,
     /// CPU and memory of the components. A component that is named here replaces its default of
     /// ButlerConfig as a whole.
@@ -50,7 +51,7 @@ impl Default for ControlPlane {
             service_type: None,
             cert_sans: Vec::new(),
             data_store_ref: None,
-            external_cloud_provider: yes(),
+            external_cloud_provider: false,
             resources: None,
         }
     }
@@ -58,10 +59,6 @@ impl Default for ControlPlane {
 
 fn one() -> i32 {
     1
-}
-
-fn yes() -> bool {
-    true
 }
 
 /// The ways to reach a tenant's API server.

@@ -182,6 +182,11 @@ pub struct TenantClusterSpec {
     /// While true, nothing of the cluster is removed, even if it is asked to be deleted. Default: false.
     #[serde(default)]
     pub deletion_protection: bool,
+    /// While true, nothing of the cluster is changed: a rollout or upgrade that is under way stops where it is, machines
+    /// are not repaired, and its schedules do not count. What runs goes on running. Addons are paused one by one, and a
+    /// deletion is carried out all the same. Default: false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
     /// Development workspaces inside the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspaces: Option<Workspaces>,

@@ -21,7 +21,7 @@ pub struct TenantClusterStatus {
     #[schemars(schema_with = "crate::schema::time")]
     pub last_transition_time: Option<Time>,
     /// What holds: Ready, InfrastructureReady, ControlPlaneReady, WorkersReady, NetworkReady,
-    /// AddonsReady, ProviderAccessGranted, QuotaSatisfied, ImageReady.
+    /// AddonsReady, QuotaSatisfied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,

@@ -101,7 +101,8 @@ pub struct NodeOs {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub image_ref: Option<String>,
-    /// Schematic of the image factory to build the image from. Default: that of ButlerConfig.
+    /// Schematic of the image factory that the image was built from: Talos installs the same on its disk.
+    /// No image is built from it, so imageRef or the ProviderConfig has to name one.
     #[serde(
         rename = "schematicID",
         default,

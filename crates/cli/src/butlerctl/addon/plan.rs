@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use butler_addons::values::lay_over;
 use butler_api::butler::{AddonDefinition, TenantAddon};
-use butler_controller::tenant_addon::preview::{Preview, PreviewError, Tools, preview};
+use butler_controller::{
+    addon_engine::mirror,
+    tenant_addon::preview::{Preview, PreviewError, Tools, preview},
+};
 use butler_runtime::error::chain;
 use butler_toolchain::Toolchain;
 use kube::Api;
@@ -43,6 +46,16 @@ pub(crate) struct Plan {
     /// The program helm, version 4 [default: that of Butler's toolchain, then the one in $PATH]
     #[arg(long, env = "BUTLER_HELM", value_name = "FILE")]
     helm: Option<PathBuf>,
+    /// Where charts are asked for instead, such as `https://charts.example.com=oci://mirror.local/charts`, as the
+    /// controller has it; `oci+http://` is a registry without TLS
+    #[arg(
+        long,
+        env = "BUTLER_CHART_MIRRORS",
+        value_name = "FROM=TO",
+        value_delimiter = ',',
+        value_parser = mirror
+    )]
+    chart_mirror: Vec<(String, String)>,
     /// How the answer is written
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -59,6 +72,7 @@ pub(crate) async fn run(args: &Plan, access: &Access) -> Result<(), Failure> {
     let tools = Tools {
         helm: &helm(args)?,
         folder: folder.path(),
+        mirrors: &args.chart_mirror,
     };
     let asked = preview(
         &connection.client,

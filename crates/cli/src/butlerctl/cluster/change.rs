@@ -12,9 +12,8 @@ use super::{
         NAME,
         connection::{Access, Connection, within},
         failure::{Code, Failure},
-        output,
     },
-    wait::{self, Wait},
+    wait::{self, Answer},
 };
 
 /// How many workers a cluster shall have.
@@ -29,7 +28,7 @@ pub(crate) struct Scale {
     #[arg(long, default_value = DEFAULT_POOL, value_name = "NAME")]
     pool: String,
     #[command(flatten)]
-    wait: Wait,
+    answer: Answer,
 }
 
 /// Which release a cluster shall run.
@@ -41,7 +40,7 @@ pub(crate) struct Upgrade {
     #[arg(long, visible_alias = "version", value_name = "VERSION")]
     to: KubeVersion,
     #[command(flatten)]
-    wait: Wait,
+    answer: Answer,
 }
 
 /// A change of one field.
@@ -64,17 +63,16 @@ pub(crate) async fn scale(args: &Scale, access: &Access) -> Result<(), Failure> 
     let edit = resize(&cluster, &title, &args.pool, args.workers)?;
     let changed = write(&connection, &cluster, &args.name, &edit).await?;
     let (before, after) = (&edit.before, &edit.after);
-    output::line(&if before == after {
+    let said = if before == after {
         format!("{title}: pool {} has {after} workers already", args.pool)
     } else {
         format!(
             "{title}: pool {} goes from {before} to {after} workers",
             args.pool
         )
-    })?;
-    args.wait
-        .until_settled(&connection, &args.name, &changed)
-        .await
+    };
+    let answer = &args.answer;
+    answer.give(&connection, &args.name, &changed, &said).await
 }
 
 pub(crate) async fn upgrade(args: &Upgrade, access: &Access) -> Result<(), Failure> {
@@ -84,14 +82,13 @@ pub(crate) async fn upgrade(args: &Upgrade, access: &Access) -> Result<(), Failu
     let edit = move_to(&cluster, &title, args.to)?;
     let changed = write(&connection, &cluster, &args.name, &edit).await?;
     let from = wait::running(&cluster).unwrap_or(&cluster.spec.kubernetes_version);
-    output::line(&if edit.is_empty() {
+    let said = if edit.is_empty() {
         format!("{title} is to run {} already", args.to)
     } else {
         format!("{title} goes from {from} to {}", args.to)
-    })?;
-    args.wait
-        .until_settled(&connection, &args.name, &changed)
-        .await
+    };
+    let answer = &args.answer;
+    answer.give(&connection, &args.name, &changed, &said).await
 }
 
 /// The change that gives a pool this many workers.

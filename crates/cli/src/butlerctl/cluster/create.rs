@@ -14,7 +14,7 @@ use super::{
         failure::Failure,
         output::{self, Syntax},
     },
-    wait::Wait,
+    wait::Answer,
 };
 
 /// What the cluster shall be like.
@@ -32,7 +32,7 @@ pub(crate) struct Create {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    wait: Wait,
+    answer: Answer,
 }
 
 /// The flags that describe a cluster.
@@ -112,8 +112,8 @@ pub(crate) async fn run(args: &Create, access: &Access) -> Result<(), Failure> {
     let mut connection = access.connect().await?;
     let made = send(&mut connection, placed).await?;
     let name = made.metadata.name.clone().unwrap_or_default();
-    output::line(&format!("{} was made", connection.title(&name)))?;
-    args.wait.until_settled(&connection, &name, &made).await
+    let said = format!("{} was made", connection.title(&name));
+    args.answer.give(&connection, &name, &made, &said).await
 }
 
 /// The object with the namespace that was asked for, where one was.

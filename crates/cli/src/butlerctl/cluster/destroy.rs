@@ -26,6 +26,16 @@ pub(crate) struct Destroy {
     /// Wait for nothing that cannot be reached any more; an event names what is left behind
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    waiting: Waiting,
+}
+
+/// Whether and how long its end is waited for.
+#[derive(clap::Args)]
+struct Waiting {
+    /// Wait until it is gone, as happens anyway
+    #[arg(long, conflicts_with = "no_wait")]
+    wait: bool,
     /// Return as soon as the API server knows
     #[arg(long)]
     no_wait: bool,
@@ -62,7 +72,7 @@ pub(crate) async fn run(args: &Destroy, access: &Access) -> Result<(), Failure> 
     if args.force {
         force(&connection, &args.name, &cluster).await?;
     }
-    if args.no_wait {
+    if args.waiting.no_wait {
         return output::line(&format!("{title} is being removed"));
     }
     let what = format!("see {title} gone");
@@ -74,7 +84,14 @@ pub(crate) async fn run(args: &Destroy, access: &Access) -> Result<(), Failure> 
             Verdict::Done
         }
     };
-    progress::follow(connection.clusters(), &args.name, &what, args.timeout, gone).await?;
+    progress::follow(
+        connection.clusters(),
+        &args.name,
+        &what,
+        args.waiting.timeout,
+        gone,
+    )
+    .await?;
     output::line(&format!("{title} is gone"))
 }
 

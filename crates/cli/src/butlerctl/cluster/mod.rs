@@ -6,6 +6,7 @@ mod destroy;
 mod export;
 pub(crate) mod kubeconfig;
 mod merge;
+mod pause;
 mod plan;
 mod retry;
 mod show;
@@ -33,6 +34,10 @@ pub(crate) enum Command {
     Hibernate(sleep::Sleeper),
     /// Wake a cluster that sleeps
     Wake(sleep::Sleeper),
+    /// Stop all changes of a cluster, an upgrade that is under way included; what runs goes on
+    Pause(pause::Pauser),
+    /// Go on with the changes of a cluster that is paused
+    Resume(pause::Pauser),
     /// Show what a new cluster or a change would do, without doing it
     Plan(plan::Plan),
     /// Try a cluster again that failed
@@ -50,10 +55,12 @@ pub(crate) async fn run(command: Command, access: &Access) -> Result<(), Failure
         Command::List(args) => show::list(&args, access).await,
         Command::Get(args) => show::get(&args, access).await,
         Command::Create(args) => create::run(&args, access).await,
-        Command::Scale(args) => change::scale(&args, access).await,
-        Command::Upgrade(args) => change::upgrade(&args, access).await,
+        Command::Scale(args) => Box::pin(change::scale(&args, access)).await,
+        Command::Upgrade(args) => Box::pin(change::upgrade(&args, access)).await,
         Command::Hibernate(args) => sleep::hibernate(&args, access).await,
         Command::Wake(args) => sleep::wake(&args, access).await,
+        Command::Pause(args) => pause::pause(&args, access).await,
+        Command::Resume(args) => pause::resume(&args, access).await,
         Command::Plan(args) => Box::pin(plan::run(&args, access)).await,
         Command::Retry(args) => retry::run(&args, access).await,
         Command::Kubeconfig(args) => kubeconfig::run(&args, access).await,

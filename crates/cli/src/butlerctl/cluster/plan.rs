@@ -233,6 +233,7 @@ async fn forecast(args: &Plan, given: Given) -> Result<Forecast, Failure> {
         limits = limited.usage;
         assumed.extend(limited.unknown);
     }
+    assumed.extend(preview::assume(&spec, &mut observed, now));
     let steps = preview::foresee(&spec, observed, now);
     let uses = steps
         .last()

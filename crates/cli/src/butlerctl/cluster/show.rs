@@ -1,8 +1,10 @@
 //! `list` and `get`.
 
 use butler_api::butler::{TenantCluster, tenant_cluster::DEFAULT_POOL};
+use butler_capi::{Reason, Retry};
 use butler_runtime::clock::{Clock as _, SystemClock};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Api, ResourceExt as _, api::ListParams};
 use serde_json::json;
 
@@ -115,6 +117,7 @@ fn details(cluster: &TenantCluster, now: Timestamp) -> String {
     } else {
         "no"
     };
+    let paused = if spec.paused { "yes" } else { "no" };
     let mut text = fields(&[
         ("Name", cluster.name_any()),
         ("Namespace", cluster.namespace().unwrap_or_default()),
@@ -129,6 +132,7 @@ fn details(cluster: &TenantCluster, now: Timestamp) -> String {
             or_dash(status.tenant_namespace.as_deref()),
         ),
         ("Protected", protected.to_owned()),
+        ("Paused", paused.to_owned()),
         ("Age", age(made(cluster), now)),
     ]);
     text.push('\n');
@@ -143,12 +147,13 @@ fn details(cluster: &TenantCluster, now: Timestamp) -> String {
                     held.status.clone(),
                     held.reason.clone(),
                     age(Some(held.last_transition_time.0), now),
+                    next(held).to_owned(),
                     held.message.clone(),
                 ]
             })
             .collect();
         text.push('\n');
-        let headings = ["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"];
+        let headings = ["CONDITION", "STATUS", "REASON", "SINCE", "NEXT", "MESSAGE"];
         text.push_str(&table(&headings, &rows));
     }
     let addons = status.observed_state.map(|seen| seen.addons);
@@ -168,6 +173,15 @@ fn details(cluster: &TenantCluster, now: Timestamp) -> String {
         text.push_str(&table(&["ADDON", "VERSION", "STATUS"], &rows));
     }
     text
+}
+
+/// Who has the next move, where something is not as it should be.
+fn next(held: &Condition) -> &'static str {
+    match Reason::parse(&held.reason).map(Reason::retry) {
+        Some(Retry::Waits) => "waits",
+        Some(Retry::NeedsChange) => "needs you",
+        Some(Retry::Unneeded) | None => "-",
+    }
 }
 
 fn pools(cluster: &TenantCluster) -> String {
@@ -321,13 +335,22 @@ mod tests {
     }
 
     #[test]
+    fn a_condition_says_who_has_the_next_move() {
+        let mut refused = cluster();
+        let ready = &mut refused.status.as_mut().unwrap().conditions[0];
+        ready.reason = "ProviderNotFound".to_owned();
+        let text = details(&refused, now());
+        assert!(text.contains("needs you   it moves"), "{text}");
+    }
+
+    #[test]
     fn details_have_pools_and_conditions() {
         let text = details(&cluster(), now());
         for line in [
             "Tenant namespace: demo-1234",
             "workers   3         4     16Gi     100Gi   rocky",
             "gpu       0-4       16    64Gi     100Gi   flatcar",
-            "Ready       True     Updating   30m     it moves",
+            "Ready       True     Updating   30m     waits   it moves",
         ] {
             assert!(text.contains(line), "{line}\n---\n{text}");
         }

@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::super::{
     connection::Connection,
     failure::{Code, Failure},
+    output::{self, Format, clean},
     progress::{self, Limit, Verdict},
 };
 
@@ -39,6 +40,39 @@ impl Wait {
     }
 }
 
+/// How what was written is answered.
+#[derive(clap::Args)]
+pub(crate) struct Answer {
+    /// How the answer is written
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+    #[command(flatten)]
+    wait: Wait,
+}
+
+impl Answer {
+    /// Says what was written, and waits if asked to; or waits, and writes the cluster as it then is.
+    pub(crate) async fn give(
+        &self,
+        connection: &Connection,
+        name: &str,
+        written: &TenantCluster,
+        said: &str,
+    ) -> Result<(), Failure> {
+        let Some(syntax) = self.output.syntax() else {
+            output::line(said)?;
+            return self.wait.until_settled(connection, name, written).await;
+        };
+        self.wait.until_settled(connection, name, written).await?;
+        let cluster = if self.wait.wait {
+            connection.cluster(name).await?
+        } else {
+            written.clone()
+        };
+        output::data(&clean(cluster), syntax)
+    }
+}
+
 /// The release that the API server of a cluster runs, as last reported.
 pub(crate) fn running(cluster: &TenantCluster) -> Option<&str> {
     let seen = cluster.status.as_ref()?.observed_state.as_ref()?;
@@ -64,6 +98,13 @@ fn judge(seen: Option<&TenantCluster>, wanted: &TenantCluster) -> Verdict {
     };
     if status.observed_generation < wanted.metadata.generation {
         return Verdict::Waiting;
+    }
+    // Somebody may lift it, but not this command.
+    if cluster.spec.paused {
+        return hopeless(
+            Code::Refused,
+            "it is paused: `butlerctl cluster resume` lets it go on",
+        );
     }
     let ready = ready(cluster);
     let says = ready.map_or("no reason was given", |held| held.message.as_str());
@@ -178,6 +219,12 @@ mod tests {
             "hopeless"
         );
         assert_eq!(verdict(&status(2, "Pending", "", "Invalid")), "hopeless");
+        let mut paused = cluster(2, "v1.35.4", &status(2, "Updating", "v1.34.4", "Updating"));
+        paused.spec.paused = true;
+        assert!(matches!(
+            judge(Some(&paused), &paused),
+            Verdict::Hopeless(_)
+        ));
         let wanted = cluster(1, "v1.35.4", &json!({}));
         assert!(matches!(judge(None, &wanted), Verdict::Hopeless(_)));
         let mut other = cluster(1, "v1.35.4", &json!({}));

@@ -174,7 +174,7 @@ fn a_share_that_is_used_up_is_said_and_nothing_is_made() {
         at(60),
     );
     assert!(plan.create.is_empty());
-    assert!(plan.blocked.unwrap().contains("all it may have"));
+    assert_eq!(plan.shortage, Some(Shortage::AtMost));
 }
 
 #[test]
