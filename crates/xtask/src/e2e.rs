@@ -1,13 +1,37 @@
-//! `cargo xtask e2e`: the whole platform on this machine, from nothing to nothing.
+//! `cargo xtask e2e`: the real Flux beside an API server, and the whole platform on this machine, from nothing to nothing.
 
 use std::path::Path;
 
 use anyhow::Result;
+use butler_testkit::flux;
+use butler_toolchain::cli::{Command, GroupChoice, Install};
 
-use crate::steps::{cargo, is_root};
+use crate::steps::{cargo, is_root, step};
+
+/// Runs all of it.
+pub(crate) fn run() -> Result<()> {
+    step("Flux", gitops)?;
+    step("a whole platform", platform)
+}
+
+/// Installs what is missing: building Flux takes minutes, so that no other check waits for it.
+fn gitops() -> Result<()> {
+    let install =
+        |group, names| butler_toolchain::cli::run(&Command::Install(Install { group, names }));
+    install(GroupChoice::Test, Vec::new())?;
+    let flux: Result<Vec<_>, _> = flux::COMPONENTS.iter().map(|name| name.parse()).collect();
+    install(GroupChoice::All, flux?)?;
+    ignored("gitops", &[])
+}
+
+/// Runs the tests of the programs that only run here.
+fn ignored(target: &str, more: &[&str]) -> Result<()> {
+    let test = ["test", "--quiet", "-p", "butler-cli", "--test", target];
+    cargo(&[&test[..], &["--", "--ignored"], more].concat())
+}
 
 /// Runs it where it can be run, and says why not elsewhere.
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn platform() -> Result<()> {
     if !is_root() {
         println!("    skipped: a platform needs root");
         return Ok(());
@@ -20,17 +44,6 @@ pub(crate) fn run() -> Result<()> {
     }
     // The program of the pods, beside the one of the platform.
     cargo(&["build", "--quiet", "-p", "butler"])?;
-    cargo(&[
-        "test",
-        "--quiet",
-        "-p",
-        "butler-cli",
-        "--test",
-        "platform",
-        "--",
-        "--ignored",
-        "--nocapture",
-        // Each takes the whole machine.
-        "--test-threads=1",
-    ])
+    // Each takes the whole machine.
+    ignored("platform", &["--nocapture", "--test-threads=1"])
 }

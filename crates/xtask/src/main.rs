@@ -36,7 +36,8 @@ enum Task {
     Deny,
     /// Run every check and every test
     Test,
-    /// Bring a whole platform up on this machine, use it, break it, take it down and count what is left
+    /// Hand addons over to the real Flux; then bring a whole platform up on this machine, use it, break it, take it down
+    /// and count what is left
     E2e,
     /// Start a real API server with Butler's resources and controllers
     Up,

@@ -38,5 +38,5 @@ pub(crate) fn run() -> Result<()> {
         cargo_test(&["test", "--workspace", "--no-fail-fast"], &shared)
     })?;
     drop(server);
-    step("a whole platform", e2e::run)
+    step("a whole platform", e2e::platform)
 }

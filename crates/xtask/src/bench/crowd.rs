@@ -140,9 +140,17 @@ pub(super) async fn marks<O, N: Ord>(
     let mut watch = std::pin::pin!(watch);
     let (mut seen, mut marks) = (BTreeSet::new(), Vec::new());
     while marks.len() < count / stride {
-        let next = tokio::time::timeout(patience, watch.try_next()).await;
+        let next = tokio::time::timeout(patience, watch.next()).await;
         let next = next.with_context(|| format!("waited {patience:?} for a {what}"))?;
-        let Some(object) = next? else { break };
+        let object = match next {
+            None => break,
+            // It begins anew by itself, with what is there then.
+            Some(Err(error)) => {
+                println!("the watch was interrupted: {error}");
+                continue;
+            }
+            Some(Ok(object)) => object,
+        };
         seen.extend(name(&object));
         if (marks.len() + 1) * stride <= seen.len() {
             marks.push(started.elapsed());

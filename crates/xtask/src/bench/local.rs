@@ -11,6 +11,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use butler_runtime::clock::{Clock as _, SystemClock};
 use butler_toolchain::Toolchain;
+use jiff::Timestamp;
 
 use super::{
     Figure, figure,
@@ -115,8 +116,7 @@ struct Birth {
 fn birth() -> Result<Birth> {
     let admin = format!("{STATE}/admin.conf");
     let (from, begun) = (SystemClock.now(), Instant::now());
-    run(Command::new(root().join("target/release/butlerctl"))
-        .args(["--kubeconfig", &admin, "--namespace", TEAM])
+    run(butlerctl(&admin)
         .args(["cluster", "create", BORN, "--workers", "1"])
         .args(["--kubernetes-version", "v1.35.4"]))?;
     let asked = ["get", "tenantcluster", BORN, "-n", TEAM, "-o"];
@@ -137,6 +137,7 @@ fn birth() -> Result<Birth> {
         Ok(kubectl(&admin, &[&joined[..], &[path]].concat())? == "True")
     })?;
     let node = begun.elapsed().as_secs_f64();
+    let answered = await_dns(&admin)?;
     until("it to be Ready", || Ok(ask("{.status.phase}")? == "Ready"))?;
     let (ready, to) = (begun.elapsed().as_secs_f64(), SystemClock.now());
     let log = AUDIT_LOG.iter().collect::<PathBuf>();
@@ -147,6 +148,7 @@ fn birth() -> Result<Birth> {
         namespace: &namespace,
         from,
         to,
+        inside: ("DNS inside the cluster", answered),
     };
     let waits = waits(&log, &scope)?;
     for (user, seconds) in &waits {
@@ -159,6 +161,26 @@ fn birth() -> Result<Birth> {
         ready,
         waiting: ours.map(|(_, seconds)| seconds).sum(),
     })
+}
+
+/// When names were first answered inside the new cluster.
+fn await_dns(admin: &str) -> Result<Timestamp> {
+    let kubeconfig = format!("{STATE}/{BORN}.conf");
+    let shown = run(butlerctl(admin).args(["cluster", "kubeconfig", BORN]))?;
+    fs::write(&kubeconfig, shown).context("could not keep its kubeconfig")?;
+    let asked = ["get", "deployment", "coredns", "-n", "kube-system"];
+    let path = "jsonpath={.status.availableReplicas}";
+    until("its DNS", || {
+        let pods = kubectl(&kubeconfig, &[&asked[..], &["-o", path]].concat())?;
+        Ok(!pods.is_empty())
+    })?;
+    Ok(SystemClock.now())
+}
+
+fn butlerctl(kubeconfig: &str) -> Command {
+    let mut command = Command::new(root().join("target/release/butlerctl"));
+    command.args(["--kubeconfig", kubeconfig, "--namespace", TEAM]);
+    command
 }
 
 fn kubectl(kubeconfig: &str, arguments: &[&str]) -> Result<String> {

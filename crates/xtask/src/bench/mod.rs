@@ -100,6 +100,9 @@ pub(crate) fn run(subject: Subject, quiet: u64) -> Result<()> {
         let verdict = if value <= goal { "" } else { "  MISSED" };
         println!("{name:<46} {value:>10.2} {goal:>10.2}  {unit}{verdict}");
     }
+    if matches!(subject, Subject::Steward | Subject::StewardCrowd) {
+        println!("\n{}", steward::PEERS);
+    }
     let missed = figures
         .iter()
         .filter(|figure| figure.value > figure.goal)

@@ -154,6 +154,14 @@ async fn crowd(quiet: Duration) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
+/// What is printed below the table: figures of others, which were not measured here.
+pub(super) const PEERS: &str = "\
+published figures of the peers, from the rig they were measured on, not from this run:
+  Kamaji          0.67 tenants a second, 1.08 with ten workers
+  the Go Steward  0.78 tenants a second, 1.12 with ten workers
+  both            1 to 2 CPU seconds and 44 to 67 writes a tenant, 5 to 6.5 MiB for each Ready one,
+                  thousands of writes a minute while pods are not ready, 17 s of a restart waiting for the lease";
+
 /// How long the same objects take on a server that is as new as the other one was, so many at a time.
 async fn floor(objects: Vec<Planned>, at_once: usize) -> Result<f64> {
     let server = Server::start(Options::default()).await?;

@@ -40,6 +40,8 @@ pub(super) struct Scope<'a> {
     pub(super) namespace: &'a str,
     pub(super) from: Timestamp,
     pub(super) to: Timestamp,
+    /// What happened inside the cluster, which this log does not tell of, and when.
+    pub(super) inside: (&'a str, Timestamp),
 }
 
 impl Scope<'_> {
@@ -62,6 +64,15 @@ pub(super) fn waits(log: &str, scope: &Scope<'_>) -> Result<BTreeMap<String, f64
             writes.push(write);
         }
     }
+    let (what, when) = scope.inside;
+    writes.push(Write {
+        request_received_timestamp: when,
+        stage_timestamp: when,
+        user: User {
+            username: what.to_owned(),
+        },
+        object_ref: Object::default(),
+    });
     writes.sort_by_key(|write| write.request_received_timestamp);
     let mut waits = BTreeMap::new();
     let mut before = scope.from;
@@ -104,9 +115,11 @@ mod tests {
             namespace: "ours",
             from: second(0),
             to: second(10),
+            inside: ("DNS", second(2)),
         };
         let waits = waits(&log.join("\n"), &scope).unwrap();
         let rounded = |user: &str| (waits[user] * 10.0).round();
-        assert_eq!((rounded("us"), rounded("others")), (15.0, 19.0));
+        let found = (rounded("us"), rounded("DNS"), rounded("others"));
+        assert_eq!(found, (15.0, 9.0, 10.0));
     }
 }

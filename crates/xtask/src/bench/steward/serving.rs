@@ -7,8 +7,15 @@ use anyhow::{Context, Result, ensure};
 use butler_api::steward::TenantControlPlane;
 use butler_runtime::conditions;
 use butler_testkit::{Options, PodOptions, Pods, Server, etcd::TlsEtcd};
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
-use kube::{Api, Client, api::PostParams};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Namespace, Secret, Service},
+};
+use kube::{
+    Api, Client, Config,
+    api::PostParams,
+    config::{KubeConfigOptions, Kubeconfig},
+};
 use serde_json::{Value, json};
 
 use super::{Figure, Process, STEWARD, figure, make_namespace};
@@ -18,6 +25,8 @@ const READY_TENANTS: usize = 20;
 /// How often the prober asks.
 const BEAT: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_mins(5);
+/// Requests that an upgrade takes at least.
+const LEAST: usize = 10;
 
 #[expect(clippy::cast_precision_loss, reason = "counts and kilobytes")]
 pub(super) async fn measure() -> Result<Vec<Figure>> {
@@ -100,19 +109,39 @@ async fn first_answer(server: &Server, name: &str) -> Result<Duration> {
 
 async fn answers(endpoint: &str) -> Result<()> {
     until("an answer", Duration::from_millis(25), async || {
-        ask(endpoint, "readyz").await.ok()
+        is_answered(endpoint).await.ok()
     })
     .await
 }
 
-/// One request on a connection of its own; `/readyz` and `/version` are open to everybody.
-async fn ask(endpoint: &str, path: &str) -> Result<()> {
+/// Whether `/readyz`, which is open to everybody, is answered: on a connection of its own, by whoever is there.
+async fn is_answered(endpoint: &str) -> Result<()> {
     let client = reqwest::Client::builder()
         .tls_danger_accept_invalid_certs(true)
         .timeout(Duration::from_secs(5))
         .build()?;
-    let answer = client.get(format!("https://{endpoint}/{path}")).send();
+    let answer = client.get(format!("https://{endpoint}/readyz")).send();
     answer.await?.error_for_status()?;
+    Ok(())
+}
+
+/// What people use to reach a tenant.
+async fn kubeconfig(client: &Client, name: &str) -> Result<Config> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+    let secret = secrets.get(&format!("{name}-admin-kubeconfig")).await?;
+    let file = secret.data.and_then(|mut data| data.remove("admin.conf"));
+    let file = file.context("the Secret has a kubeconfig")?;
+    let file = Kubeconfig::from_yaml(std::str::from_utf8(&file.0)?)?;
+    let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    config.read_timeout = Some(Duration::from_secs(5));
+    Ok(config)
+}
+
+/// One request on a connection of its own, whose answer comes from the store; the tenant's authority must have signed
+/// what the server shows.
+async fn ask(config: Config) -> Result<()> {
+    let namespaces: Api<Namespace> = Api::all(Client::try_from(config)?);
+    namespaces.get("kube-system").await?;
     Ok(())
 }
 
@@ -205,10 +234,7 @@ async fn bare(server: &Server) -> Result<Duration> {
 /// Upgrades the first tenant while asking ten times a second; requests, and how many failed.
 async fn upgrade(server: &Server) -> Result<(usize, usize)> {
     let planes: Api<TenantControlPlane> = Api::namespaced(server.client(), NAMESPACE);
-    let status = planes.get("t0").await?.status;
-    let endpoint = status
-        .and_then(|status| status.control_plane_endpoint)
-        .context("the control plane has an endpoint")?;
+    let config = kubeconfig(&server.client(), "t0").await?;
     create(server, "t0", "v1.35.4").await?;
     let started = Instant::now();
     let (mut asked, mut failed) = (0, 0);
@@ -216,7 +242,7 @@ async fn upgrade(server: &Server) -> Result<(usize, usize)> {
     loop {
         tick.tick().await;
         asked += 1;
-        if let Err(error) = ask(&endpoint, "version").await {
+        if let Err(error) = ask(config.clone()).await {
             println!("a request failed: {error:#}");
             failed += 1;
         }
@@ -224,6 +250,10 @@ async fn upgrade(server: &Server) -> Result<(usize, usize)> {
         let resources = status.and_then(|status| status.kubernetes_resources);
         let version = resources.and_then(|resources| resources.version?.version);
         if version.as_deref() == Some("v1.35.4") {
+            ensure!(
+                asked >= LEAST,
+                "{asked} requests during an upgrade prove nothing"
+            );
             return Ok((asked, failed));
         }
         ensure!(
