@@ -1,5 +1,6 @@
 //! What kubeadm is told about the management cluster. Pure.
 
+use butler_machine::runtime::eviction_thresholds;
 use serde_json::{Value, json};
 
 use crate::{
@@ -67,13 +68,10 @@ pub(crate) fn init(settings: &Settings, etcd: &str, core_dns: &str) -> String {
             "cgroupDriver": "cgroupfs",
             "failCgroupV1": false,
             "failSwapOn": false,
-            // The disk is the host's: how full it is says nothing about this machine.
             "imageGCHighThresholdPercent": 100,
             "serializeImagePulls": false,
             "maxParallelImagePulls": 4,
-            "evictionHard": {
-                "memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%",
-            },
+            "evictionHard": eviction_thresholds(),
         }),
         json!({
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",

@@ -242,6 +242,11 @@ impl Platform {
         let names = names.map_err(Error::on("read a version"))?;
         let installed = self.toolchain.ensure(&Selection::Named(names), installing);
         let installed = installed.map_err(Error::on("install the components"))?;
+        // Building leaves ten times what is installed, and nothing of a platform is built any more.
+        match self.toolchain.prune() {
+            Ok(()) | Err(butler_toolchain::Error::Building) => {}
+            Err(error) => return Err(Error::on("make room")(error)),
+        }
         Ok(((), format!("{} programs", installed.artifacts.len())))
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Cgroups, MachineSpec};
 
@@ -95,6 +95,17 @@ fn cni() -> String {
     format!("{conflist:#}\n")
 }
 
+/// When a kubelet ends pods for want of room. The disk is the host's: how full it is in hundredths says nothing about
+/// this machine, and on a large disk one hundredth is several GiB that others may well have used.
+pub fn eviction_thresholds() -> Value {
+    json!({
+        "memory.available": "50Mi",
+        "nodefs.available": "100Mi",
+        "nodefs.inodesFree": "1%",
+        "imagefs.available": "100Mi",
+    })
+}
+
 /// What a kubelet has to know of the host it shares, whatever its cluster says.
 fn kubelet(spec: &MachineSpec, cgroups: &Cgroups) -> String {
     let mut settings = json!({
@@ -104,11 +115,8 @@ fn kubelet(spec: &MachineSpec, cgroups: &Cgroups) -> String {
         "containerRuntimeEndpoint": format!("unix://{RUNTIME_SOCKET}"),
         "cgroupDriver": "cgroupfs",
         "failSwapOn": false,
-        // The disk is the host's: how full it is says nothing about this machine.
         "imageGCHighThresholdPercent": 100,
-        "evictionHard": {
-            "memory.available": "50Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%", "imagefs.available": "1%",
-        },
+        "evictionHard": eviction_thresholds(),
     });
     // Older kubelets do not know the setting, newer ones refuse to start without it.
     if let Cgroups::V1(_) = cgroups

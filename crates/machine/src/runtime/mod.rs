@@ -21,6 +21,7 @@ mod spec;
 pub mod systemctl;
 
 pub use cgroup::Cgroups;
+pub use configuration::eviction_thresholds;
 pub use folder::{Folder, Held};
 pub use launch::launch;
 pub use machines::{Machines, Observed, Supervisor};
