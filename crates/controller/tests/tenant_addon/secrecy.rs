@@ -11,23 +11,20 @@ use std::{
 
 use butler_api::butler::ManagementAddon;
 use butler_testkit::{Options, PATIENCE, wait_for};
-use k8s_openapi::{ByteString, api::apps::v1::Deployment};
+use k8s_openapi::{ByteString, api::batch::v1::Job};
 use kube::{
     Api, Client, Discovery,
-    api::{DeleteParams, DynamicObject, ListParams, PostParams},
+    api::{DeleteParams, DynamicObject, ListParams},
     discovery::verbs,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::{repository::helm, scene::Scene, stage};
 
-/// What nobody may see. The first is quoted by everybody who writes it, the last is a label too.
-const PASSWORDS: [&str; 3] = [
-    "tr0ub4dor \"and\" 3 more",
-    "sesame-open",
-    "wide-awake-owl-4711",
-];
+/// What nobody may see. The first is another text wherever it is quoted, the second opens the repository.
+const PASSWORDS: [&str; 2] = ["tr0ub4dor \"and\" 3 more", "sesame-open"];
 /// A password that the repository does not take.
 const WRONG: &str = "open-says-me-instead";
 
@@ -39,15 +36,15 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: loud, labels: {password: {{ .Values.password | quote }}}}
 {{- end }}
-{{- if eq .Values.mode "selector" }}
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: selective}
+{{- if eq .Values.mode "job" }}
+apiVersion: batch/v1
+kind: Job
+metadata: {name: talkative}
 spec:
-  selector: {matchLabels: {app: "{{ .Values.password }}"}}
   template:
-    metadata: {labels: {app: "{{ .Values.password }}"}}
-    spec: {containers: [{name: main, image: "registry.invalid/app:1"}]}
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: "registry.invalid/app:1", env: [{name: PASSWORD, value: {{ .Values.password | quote }}}]}]
 {{- end }}
 "#;
 const SCHEMA: &str = r#"{"properties": {"strict": {"type": "string", "pattern": "^[0-9]*$"}}}"#;
@@ -76,8 +73,7 @@ impl Log {
             .with_ansi(false)
             .with_writer(move || log.clone())
             .finish();
-        let listening = tracing_subscriber::util::SubscriberInitExt::set_default(heard);
-        listening
+        heard.set_default()
     }
 
     fn text(&self) -> String {
@@ -155,7 +151,7 @@ async fn objects(client: &Client) -> String {
             }
             let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
             for object in api.list(&ListParams::default()).await.unwrap() {
-                if object.metadata.name.as_deref() != Some("selective") {
+                if object.metadata.name.as_deref() != Some("talkative") {
                     text.push_str(&serde_json::to_string(&object).unwrap());
                 }
             }
@@ -182,10 +178,10 @@ async fn give(scene: &Scene, namespace: &str, name: &str, data: Value) {
     scene.server.apply_yaml(&secret.to_string()).await;
 }
 
-fn loud(mode: &str, key: &str, target: &str) -> Value {
+fn loud(mode: &str, target: &str) -> Value {
     json!({"spec": {
         "helm": {"chart": "loud"}, "values": {"mode": mode},
-        "valuesFrom": [{"secret": "values", "key": key, "targetPath": target}],
+        "valuesFrom": [{"secret": "values", "key": "password", "targetPath": target}],
     }})
 }
 
@@ -202,7 +198,7 @@ async fn prepare(scene: &Scene) {
         fs::write(chart.path().join(file), content).unwrap();
     }
     scene.repository.add(chart.path(), "1.0.0");
-    let values = json!({"password": PASSWORDS[0], "label": PASSWORDS[2]});
+    let values = json!({"password": PASSWORDS[0]});
     for namespace in [scene.namespace.as_str(), "butler-system"] {
         give(scene, namespace, "values", values.clone()).await;
         let right = json!({"username": "ada", "password": PASSWORDS[1]});
@@ -214,7 +210,7 @@ async fn prepare(scene: &Scene) {
 
 /// An addon of the platform, which fails like one of a tenant.
 async fn fail_on_the_platform(scene: &Scene) {
-    let mut addon = loud("fail", "password", "password");
+    let mut addon = loud("fail", "password");
     let helm = json!({"repository": scene.repository.url(), "chart": "loud",
         "credentialsRef": {"name": "repository"}});
     butler_addons::values::lay_over(
@@ -232,22 +228,18 @@ async fn fail_on_the_platform(scene: &Scene) {
     .await;
 }
 
-/// A Deployment that cannot be put back: its selector is another one, and the API server quotes the one that it had.
+/// A Job that cannot be put back: it is another one, and the API server quotes the one that it was.
 async fn drift_for_good(scene: &Scene) {
-    let deployments: Api<Deployment> = Api::namespaced(scene.server.client(), "selector");
-    let mut held = deployments.get("selective").await.unwrap();
-    let none = DeleteParams::default();
-    deployments.delete("selective", &none).await.unwrap();
-    held.metadata.resource_version = None;
-    held.metadata.uid = None;
-    let spec = held.spec.as_mut().unwrap();
-    let other = std::collections::BTreeMap::from([("app".to_owned(), "other".to_owned())]);
-    spec.selector.match_labels = Some(other.clone());
-    spec.template.metadata.as_mut().unwrap().labels = Some(other);
-    let made = deployments.create(&PostParams::default(), &held).await;
-    made.unwrap();
+    let jobs: Api<Job> = Api::namespaced(scene.server.client(), "job");
+    let gone = jobs.delete("talkative", &DeleteParams::background()).await;
+    gone.unwrap();
+    let other = json!({"apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": "talkative", "namespace": "job"},
+        "spec": {"template": {"spec": {"restartPolicy": "Never",
+            "containers": [{"name": "main", "image": "registry.invalid/other:1"}]}}}});
+    scene.server.apply_yaml(&other.to_string()).await;
     let look = json!({"metadata": {"labels": {"look": "again"}}});
-    scene.change("selector", &look).await;
+    scene.change("job", &look).await;
 }
 
 #[tokio::test]
@@ -263,27 +255,15 @@ async fn a_secret_is_found_nowhere_but_in_secrets_whether_helm_succeeds_or_quote
         .add("fine", &json!({"spec": {"valuesFrom": from}}))
         .await;
     for (name, more, reason) in [
-        (
-            "fail",
-            loud("fail", "password", "password"),
-            "InvalidValues",
-        ),
-        (
-            "label",
-            loud("label", "password", "password"),
-            "ObjectsRefused",
-        ),
-        ("schema", loud("", "password", "strict"), "InvalidValues"),
+        ("fail", loud("fail", "password"), "InvalidValues"),
+        ("label", loud("label", "password"), "ObjectsRefused"),
+        ("schema", loud("", "strict"), "InvalidValues"),
         (
             "forbidden",
             json!({"spec": {"helm": {"credentialsRef": {"name": "wrong"}}}}),
             "RepositoryForbidden",
         ),
-        (
-            "selector",
-            loud("selector", "label", "password"),
-            "Installed",
-        ),
+        ("job", loud("job", "password"), "Installed"),
     ] {
         scene.add(name, &more).await;
         let addon = scene.until(name, "Installed", reason).await;
@@ -294,7 +274,7 @@ async fn a_secret_is_found_nowhere_but_in_secrets_whether_helm_succeeds_or_quote
     scene.until("fine", "Ready", "Ready").await;
     fail_on_the_platform(&scene).await;
     drift_for_good(&scene).await;
-    let addon = scene.until("selector", "Installed", "ObjectsRefused").await;
+    let addon = scene.until("job", "Installed", "ObjectsRefused").await;
     let said = addon.status.unwrap().message.unwrap();
     assert!(said.contains("field is immutable"), "{said}");
     let seen = objects(&scene.server.client()).await;
