@@ -162,6 +162,9 @@ impl Controller {
     ) -> Result<Result<Place, (Hindrance, Trouble, Wake)>, PassError> {
         let later = Wake::After(say::ASK);
         let request_trouble = |trouble| Ok(Err((Hindrance::Request, trouble, later)));
+        if let Some(trouble) = view::rival(&self.feeds, addon) {
+            return request_trouble(trouble);
+        }
         let definition = view::definition(&self.feeds, addon);
         let client = self.applier.client();
         let (shadow, asked) = match asked(client, addon, definition.as_deref()).await? {

@@ -72,7 +72,11 @@ impl Controller {
         let definition = self.definition(addon);
         let entry = (Arc::clone(addon), definition.clone());
         let siblings = self.siblings(addon);
-        if let Some(trouble) = dependencies::rival(&entry, &siblings) {
+        let claim = |(addon, definition): &Entry| {
+            dependencies::claim(&**addon, resolve::release(addon, definition.as_deref()))
+        };
+        let claims: Vec<_> = siblings.iter().map(claim).collect();
+        if let Some(trouble) = dependencies::rival("TenantAddon", &claim(&entry), &claims) {
             return stop(Hindrance::Request, &trouble, Wake::OnChange);
         }
         let management = self.applier.client();
