@@ -27,6 +27,8 @@ pub enum Action {
     Delete,
     /// The API server does not accept it.
     Refuse,
+    /// It is made anew each time, and gone or forgotten after that.
+    Run,
 }
 
 impl Action {
@@ -37,6 +39,29 @@ impl Action {
             Self::Change => "change",
             Self::Delete => "delete",
             Self::Refuse => "refuse",
+            Self::Run => "run",
+        }
+    }
+}
+
+/// What an object is to its release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// One of its objects.
+    Object,
+    /// A kind out of the chart's folder `crds`: made with the first revision, never changed or removed.
+    Definition,
+    /// A hook that runs on these occasions.
+    Hook(Vec<String>),
+}
+
+impl Part {
+    /// In words, where it is not what everybody expects.
+    fn note(&self) -> Option<String> {
+        match self {
+            Self::Object => None,
+            Self::Definition => Some("crds/".to_owned()),
+            Self::Hook(events) => Some(format!("hook: {}", events.join(", "))),
         }
     }
 }
@@ -46,6 +71,8 @@ impl Action {
 pub struct Change {
     /// Which one.
     pub id: ObjectId,
+    /// What it is to its release.
+    pub part: Part,
     /// As it is, if it is there.
     pub before: Option<Value>,
     /// As it would be, if it stays.
@@ -63,6 +90,9 @@ pub struct Difference {
     pub id: ObjectId,
     /// What becomes of it.
     pub action: Action,
+    /// Where it comes from, if it is not one of the release's own objects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
     /// Why it is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -74,6 +104,7 @@ pub struct Difference {
 pub fn difference(change: &Change, secrets: &[String]) -> Option<Difference> {
     let Change {
         id,
+        part,
         before,
         after,
         refused,
@@ -81,6 +112,7 @@ pub fn difference(change: &Change, secrets: &[String]) -> Option<Difference> {
     let action = match (before, after) {
         _ if refused.is_some() => Action::Refuse,
         (None, None) => return None,
+        _ if matches!(part, Part::Hook(_)) => Action::Run,
         (None, Some(_)) => Action::Create,
         (Some(_), None) => Action::Delete,
         (Some(before), Some(after)) if before == after => return None,
@@ -95,6 +127,7 @@ pub fn difference(change: &Change, secrets: &[String]) -> Option<Difference> {
     Some(Difference {
         id: id.clone(),
         action,
+        part: part.note(),
         reason: refused.as_deref().map(shown),
         diff: shown(&unified(&text(&before), &text(&after))),
     })

@@ -14,6 +14,7 @@ pub mod output;
 pub mod ownership;
 pub mod plan;
 pub mod record;
+pub mod rendered;
 pub mod request;
 pub mod rollout;
 pub mod values;

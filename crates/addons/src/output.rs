@@ -1,5 +1,7 @@
 //! What a command said, fit to be shown: short, and without anything secret.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
 /// Texts shorter than this are left as they are: masking every `a` would leave nothing to read, and hide nothing.
 const SHORTEST_SECRET: usize = 4;
 /// The most that is shown.
@@ -15,20 +17,29 @@ pub fn presentable(said: &str, secrets: &[String]) -> String {
     trim(&lines.join("; "))
 }
 
-/// Secrets are replaced longest first, so that one that is part of another leaves nothing of it behind. Each line of a
-/// longer text is one too: a key in PEM is printed line by line.
+/// Takes secrets out, longest first, so that one that is part of another leaves nothing of it behind. Each line of a longer
+/// text is one too: a key in PEM is printed line by line. So is what it becomes in quotes, and in a Secret.
 pub fn mask(said: &str, secrets: &[String]) -> String {
     let lines = secrets.iter().flat_map(|secret| secret.lines());
     let mut parts: Vec<&str> = lines.map(str::trim).collect();
     parts.extend(secrets.iter().map(String::as_str));
     parts.retain(|part| part.len() >= SHORTEST_SECRET);
-    parts.sort_by_key(|part| std::cmp::Reverse(part.len()));
-    parts.dedup();
+    let other = |part: &&str| [quoted(part), STANDARD.encode(part)];
+    let mut all: Vec<String> = parts.iter().flat_map(other).collect();
+    all.extend(parts.iter().map(|part| (*part).to_owned()));
+    all.sort_by(|one, other| (other.len(), other).cmp(&(one.len(), one)));
+    all.dedup();
     let mut text = said.to_owned();
-    for part in parts {
-        text = text.replace(part, "***");
+    for part in all {
+        text = text.replace(&part, "***");
     }
     text
+}
+
+/// A text as it stands between quotes.
+fn quoted(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted.trim_matches('"').to_owned()
 }
 
 fn is_noise(line: &str) -> bool {
@@ -60,6 +71,13 @@ mod tests {
     fn a_key_of_many_lines_is_hidden_line_by_line() {
         let secrets = ["-----BEGIN KEY-----\nabcdef\n-----END KEY-----\n".to_owned()];
         assert_eq!(presentable("bad: abcdef", &secrets), "bad: ***");
+    }
+
+    #[test]
+    fn a_secret_in_quotes_or_in_base64_is_hidden_too() {
+        let secrets = ["to \"be\" or".to_owned()];
+        let said = r#"got "to \"be\" or", which is dG8gImJlIiBvcg=="#;
+        assert_eq!(presentable(said, &secrets), r#"got "***", which is ***"#);
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub fn parse(source_name: &str, text: &str, target: Option<&str>) -> Result<Valu
     }))
 }
 
-/// Every text in values, longest first: what must not be seen in the output of a command.
+/// Every text and number in values, longest first: what must not be seen in the output of a command.
 pub fn texts(values: &Value) -> Vec<String> {
     let mut found = Vec::new();
     collect(values, &mut found);
@@ -82,7 +82,8 @@ fn collect(value: &Value, found: &mut Vec<String>) {
         Value::String(text) => found.push(text.clone()),
         Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
         Value::Object(fields) => fields.values().for_each(|field| collect(field, found)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::Number(number) => found.push(number.to_string()),
+        Value::Null | Value::Bool(_) => {}
     }
 }
 

@@ -9,10 +9,15 @@ use std::collections::BTreeMap;
 use butler_addons::{
     health::{self, Health, State},
     manifest::{self, ObjectId, Planned},
+    output,
     record::{self, HEALTHY, Record, Revision},
     request::{Drift, ReleaseId, Request},
+    values,
 };
-use butler_runtime::{drift, error::ApiError};
+use butler_runtime::{
+    drift,
+    error::{ApiError, Category, Classify as _},
+};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{
     Api, Client, ResourceExt,
@@ -31,6 +36,14 @@ pub enum LookError {
     /// Its API server.
     #[error(transparent)]
     Api(#[from] ApiError),
+    /// Its API server does not take an object.
+    #[error("{object} is not accepted as it was installed: {why}")]
+    Refused {
+        /// Which one.
+        object: ObjectId,
+        /// What it says, fit to be shown.
+        why: String,
+    },
     /// A record that Helm did not write.
     #[error("release {release}")]
     Record {
@@ -191,7 +204,7 @@ pub async fn objects(
         {
             state = State::Progressing(format!("{why}: {trouble}"));
         }
-        if drift != Drift::Off && has_drifted(&api, &planned, &live).await? {
+        if drift != Drift::Off && has_drifted(&api, record, &planned, &live).await? {
             drifted.push(planned.id.clone());
         }
         states.push((planned.id, state));
@@ -202,12 +215,15 @@ pub async fn objects(
     })
 }
 
-fn planned(release: &ReleaseId, manifest: &str) -> Result<Vec<Planned>, LookError> {
-    let objects = manifest::objects(manifest);
-    let mut objects = objects.map_err(|source| LookError::Manifest {
+fn read(release: &ReleaseId, manifest: &str) -> Result<Vec<Planned>, LookError> {
+    manifest::objects(manifest).map_err(|source| LookError::Manifest {
         release: release.clone(),
         source,
-    })?;
+    })
+}
+
+fn planned(release: &ReleaseId, manifest: &str) -> Result<Vec<Planned>, LookError> {
+    let mut objects = read(release, manifest)?;
     for planned in &mut objects {
         own(release, &mut planned.body);
     }
@@ -254,13 +270,22 @@ async fn trouble(
 /// `1000m` and `1`, so the API server has the last word: what would an apply change?
 async fn has_drifted(
     api: &Api<DynamicObject>,
+    record: &Record,
     planned: &Planned,
     live: &Value,
 ) -> Result<bool, LookError> {
     if drift::stands_in(&planned.body, live) {
         return Ok(false);
     }
-    let after = apply(api, planned, PatchParams::apply(HELM).force().dry_run()).await?;
+    let params = PatchParams::apply(HELM).force().dry_run();
+    let after = match apply(api, planned, params).await {
+        Ok(after) => after,
+        Err(error) => match refused(error, record, planned) {
+            // It differs, and cannot be put back.
+            LookError::Refused { .. } => return Ok(true),
+            other => return Err(other),
+        },
+    };
     let after = with_kind(&after, &planned.id);
     Ok(without_bookkeeping(after) != without_bookkeeping(live.clone()))
 }
@@ -287,6 +312,21 @@ async fn apply(
     applied.map_err(ApiError::of("apply", kind, name))
 }
 
+/// Tells an object that is not accepted from other trouble. What is wrong with it is often said by quoting it.
+fn refused(error: ApiError, record: &Record, planned: &Planned) -> LookError {
+    match &*error.source {
+        kube::Error::Api(status)
+            if matches!(error.category(), Category::Invalid | Category::Forbidden) =>
+        {
+            LookError::Refused {
+                object: planned.id.clone(),
+                why: output::presentable(&status.message, &values::texts(&record.values)),
+            }
+        }
+        _ => error.into(),
+    }
+}
+
 /// Puts objects back as Helm applied them, in its name.
 pub async fn correct(
     client: &Client,
@@ -300,7 +340,8 @@ pub async fn correct(
             continue;
         }
         if let Some(api) = kinds.api(client, release, &planned.id).await? {
-            apply(&api, &planned, PatchParams::apply(HELM).force()).await?;
+            let applied = apply(&api, &planned, PatchParams::apply(HELM).force()).await;
+            applied.map_err(|error| refused(error, record, &planned))?;
             tracing::info!(release = %release, object = %planned.id, "put back");
         }
     }
@@ -317,5 +358,5 @@ fn own(release: &ReleaseId, body: &mut Value) {
             "meta.helm.sh/release-namespace": release.namespace,
         },
     }});
-    butler_addons::values::lay_over(body, &marks);
+    values::lay_over(body, &marks);
 }

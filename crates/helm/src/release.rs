@@ -5,10 +5,10 @@ use std::{path::Path, time::Duration};
 use butler_addons::{
     failure::{self, Class},
     record::{HEALTHY, OWNER, REQUEST, description},
+    rendered::{self, Rendered},
     request::{ReleaseId, Request},
     values,
 };
-use serde_json::Value;
 use tempfile::NamedTempFile;
 
 use crate::{
@@ -47,13 +47,13 @@ pub async fn upgrade(
     run(helm, target, &request.release, request.timeout, call).await
 }
 
-/// The objects that an installation or an upgrade would send, as YAML. Nothing is changed.
+/// What an installation or an upgrade would do. Nothing is changed.
 pub async fn render(
     helm: &Helm,
     target: &Target<'_>,
     request: &Request,
     chart: &Path,
-) -> Result<String, StepError> {
+) -> Result<Rendered, StepError> {
     let mut call = asked_for(request, chart);
     call.arg("--dry-run=server").arg("--output").arg("json");
     if request.create_namespace {
@@ -62,16 +62,20 @@ pub async fn render(
     let _kubeconfig = point(helm, target, &request.release, request.timeout, &mut call)?;
     let deadline = request.timeout + MARGIN;
     let printed = helm.ask(call, deadline, failure::of_release).await?;
-    let answer: Option<Value> = serde_json::from_str(&printed).ok();
-    let manifest = answer.as_ref().and_then(|answer| answer.get("manifest"));
-    let manifest = manifest.and_then(Value::as_str).ok_or_else(|| {
+    rendered::read(&printed).ok_or_else(|| {
         let message = format!(
             "what Helm would install as {} cannot be read",
             request.release
         );
         StepError::new(Class::Interrupted, message)
-    })?;
-    Ok(manifest.to_owned())
+    })
+}
+
+/// The definitions of kinds that come with the first revision of a chart and those below it, as YAML.
+pub async fn definitions(helm: &Helm, chart: &Path) -> Result<String, StepError> {
+    let mut call = Call::new(["show", "crds"]);
+    call.arg(chart);
+    helm.ask(call, MARGIN, failure::of_release).await
 }
 
 fn asked_for(request: &Request, chart: &Path) -> Call {

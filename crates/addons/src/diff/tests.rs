@@ -11,6 +11,7 @@ fn change(kind: &str, before: Value, after: Value) -> Change {
             namespace: None,
             name: "x".to_owned(),
         },
+        part: Part::Object,
         before: side(before),
         after: side(after),
         refused: None,
@@ -83,4 +84,18 @@ fn what_stays_as_it_is_is_not_shown() {
         difference(&change("ConfigMap", same.clone(), same), &[]),
         None
     );
+}
+
+#[test]
+fn a_hook_runs_each_time_and_what_its_secret_holds_is_not_shown() {
+    let object = json!({"kind": "Secret", "stringData": {"password": "hunter2"}});
+    let mut hook = change("Secret", Value::Null, object);
+    hook.part = Part::Hook(vec!["pre-install".to_owned(), "post-install".to_owned()]);
+    let shown = difference(&hook, &[]).unwrap();
+    assert_eq!(shown.action, Action::Run);
+    assert_eq!(
+        shown.part.as_deref(),
+        Some("hook: pre-install, post-install")
+    );
+    assert!(!shown.diff.contains("hunter2"), "{}", shown.diff);
 }

@@ -2,19 +2,19 @@
 
 mod addon;
 mod cluster;
-mod connection;
-mod documents;
-mod failure;
-mod output;
 mod progress;
-mod table;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
-use connection::Access;
-use failure::{Failure, exit_codes};
+
+use crate::{
+    connection::{self, Access},
+    documents,
+    failure::{self, Failure, exit_codes},
+    output, table,
+};
 
 /// Name of the program, and of the field manager of what it writes.
 const NAME: &str = "butlerctl";

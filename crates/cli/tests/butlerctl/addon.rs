@@ -1,6 +1,6 @@
 //! What an addon would change, by the real Helm on a real API server.
 
-use std::process::Command as Program;
+use std::{fs, path::Path, process::Command as Program};
 
 use serde_json::{Value, json};
 
@@ -73,11 +73,11 @@ impl Scene {
     }
 
     /// Installs what the controller would.
-    fn install(&self) {
+    fn install(&self, archive: &Path) {
         let release = self.release();
         let ran = Program::new(helm())
             .args(["install", &release])
-            .arg(self.repository.archive())
+            .arg(archive)
             .args(["--namespace", &release, "--create-namespace"])
             .args(["--set", "greeting=hello,password=hunter2-and-more"])
             .arg("--kubeconfig")
@@ -114,7 +114,7 @@ async fn a_plan_shows_what_comes_changes_and_goes_and_nothing_of_it_happens() {
         .unwrap();
     assert!(left.status.success() && left.stdout.is_empty(), "{left:?}");
 
-    scene.install();
+    scene.install(&scene.repository.archive());
     let same = scene.plan(&["web", "--exit-code"]).await.good();
     assert!(same.ends_with("1.0.0 -> 1.0.0\nNothing to do.\n"), "{same}");
 
@@ -187,4 +187,84 @@ async fn a_plan_asks_the_mirror_of_a_chart_repository() {
     let found = scene.plan(&["-f", file, "--chart-mirror", &mirror]).await;
     let found = found.good();
     assert!(found.contains("ConfigMap"), "{found}");
+}
+
+/// A chart with a kind of its own, and hooks of which one holds a password.
+fn chart(folder: &Path, group: &str) {
+    let kind = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("moons.{group}")},
+        "spec": {"group": group, "scope": "Namespaced",
+            "names": {"kind": "Moon", "plural": "moons", "singular": "moon", "listKind": "MoonList"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "{{ .Release.Name }}"}, "data": {"greeting": "{{ .Values.greeting }}"}});
+    let hook = |name: &str, on: &str| {
+        json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "{{ .Values.password }}"},
+            "metadata": {"name": name, "annotations": {"helm.sh/hook": on}}})
+    };
+    for (file, content) in [
+        (
+            "Chart.yaml",
+            json!({"apiVersion": "v2", "name": "full", "version": "1.0.0"}),
+        ),
+        ("crds/moons.yaml", kind),
+        ("templates/map.yaml", map),
+        (
+            "templates/login.yaml",
+            hook("login", "pre-install,pre-upgrade"),
+        ),
+        ("templates/check.yaml", hook("check", "test")),
+    ] {
+        let path = folder.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content.to_string()).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn kinds_that_come_with_a_chart_and_hooks_that_run_are_part_of_a_plan() {
+    let scene = Scene::new().await;
+    let source = tempfile::tempdir().unwrap();
+    let group = format!("{}.example.com", scene.desk.namespace.name());
+    chart(source.path(), &group);
+    for version in ["1.0.0", "2.0.0"] {
+        scene.repository.add(source.path(), version);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("addon.yaml");
+    let mut addon = scene.addon();
+    addon["spec"]["helm"]["chart"] = json!("full");
+    fs::write(&file, addon.to_string()).unwrap();
+    let of_file = ["-f", file.to_str().unwrap()];
+    let text = scene
+        .plan(&[&of_file[..], &["--diff"]].concat())
+        .await
+        .good();
+    let lines: Vec<Vec<&str>> = text
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let kind = format!("moons.{group}");
+    let has = |cells: &[&str]| lines.iter().any(|line| line == cells);
+    assert!(
+        has(&["create", "CustomResourceDefinition", "-", &kind, "crds/"]),
+        "{text}"
+    );
+    assert!(
+        has(&["run", "Secret", "-", "login", "hook:", "pre-install"]),
+        "{text}"
+    );
+    assert!(
+        !text.contains("check") && !text.contains("hunter2"),
+        "{text}"
+    );
+
+    scene.install(&scene.repository.archive_of("full-1.0.0"));
+    let same = scene.plan(&of_file).await.good();
+    assert!(same.ends_with("Nothing to do.\n"), "{same}");
+    let more = ["--version", "2.0.0"];
+    let text = scene.plan(&[&of_file[..], &more].concat()).await.good();
+    assert!(text.contains("hook: pre-upgrade\n"), "{text}");
+    assert!(!text.contains("CustomResourceDefinition"), "{text}");
 }

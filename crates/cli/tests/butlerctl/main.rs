@@ -1,4 +1,4 @@
-//! `butlerctl` as people use it: the real program against a real API server.
+//! `butlerctl`, and what `butleradm` does for addons, as people use them: the real programs against a real API server.
 
 #![allow(
     clippy::panic,
@@ -15,6 +15,7 @@ mod driver;
 mod errors;
 mod export;
 mod life;
+mod management_addon;
 mod program;
 #[path = "../../../controller/tests/tenant_addon/repository.rs"]
 mod repository;

@@ -36,14 +36,25 @@ impl Ran {
     /// What it complained about, if it ended with this code.
     pub(crate) fn bad(self, code: i32) -> String {
         assert_eq!(self.code, code, "{self:#?}");
-        assert!(self.err.starts_with("butlerctl: "), "{self:#?}");
+        let named = ["butlerctl: ", "butleradm: "];
+        let is_named = named.iter().any(|name| self.err.starts_with(name));
+        assert!(is_named, "{self:#?}");
         self.err
     }
 }
 
 /// The program with nothing of this machine's own settings.
 pub(crate) fn bare() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_butlerctl"));
+    program(env!("CARGO_BIN_EXE_butlerctl"))
+}
+
+/// The same of the one for people who run the platform.
+pub(crate) fn bare_admin() -> Command {
+    program(env!("CARGO_BIN_EXE_butleradm"))
+}
+
+fn program(path: &str) -> Command {
+    let mut command = Command::new(path);
     command
         .env_remove("KUBECONFIG")
         .env_remove("BUTLER_NAMESPACE")

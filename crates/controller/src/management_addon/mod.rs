@@ -5,6 +5,7 @@
 
 mod account;
 mod end;
+pub mod preview;
 mod triggers;
 mod view;
 
@@ -12,8 +13,8 @@ use std::sync::Arc;
 
 use butler_api::{
     butler::{
-        ManagementAddon, addon_definition::AddonCategory, management_addon::ManagementAddonStatus,
-        tenant_cluster::ManagementMode,
+        AddonDefinition, ManagementAddon, TenantAddon, addon_definition::AddonCategory,
+        management_addon::ManagementAddonStatus, tenant_cluster::ManagementMode,
     },
     names::ADDON_FINALIZER,
 };
@@ -38,8 +39,8 @@ use crate::{
     tenant_addon::{
         self, PassError, dependencies,
         observe::Place,
-        resolve,
         say::{self, Hindrance, Report, Seen, hindered},
+        secrets::{self, Asked},
     },
 };
 
@@ -126,6 +127,20 @@ impl Reconciler for Controller {
     }
 }
 
+/// What an addon asks for, and the addon as one of a tenant; or what stands in the way.
+async fn asked(
+    client: &Client,
+    addon: &ManagementAddon,
+    definition: Option<&AddonDefinition>,
+) -> Result<Result<(TenantAddon, Asked), Trouble>, ApiError> {
+    let shadow = view::with_version(view::tenant_addon(addon), definition);
+    let asked = secrets::asked(client, &shadow, definition).await?;
+    Ok(asked.map(|mut asked| {
+        asked.request.release = view::release(addon, definition);
+        (shadow, asked)
+    }))
+}
+
 impl Controller {
     async fn look(&self, addon: &ManagementAddon) -> Result<Report, PassError> {
         if addon.spec.paused {
@@ -147,25 +162,15 @@ impl Controller {
     ) -> Result<Result<Place, (Hindrance, Trouble, Wake)>, PassError> {
         let later = Wake::After(say::ASK);
         let request_trouble = |trouble| Ok(Err((Hindrance::Request, trouble, later)));
+        if let Some(trouble) = view::rival(&self.feeds, addon) {
+            return request_trouble(trouble);
+        }
         let definition = view::definition(&self.feeds, addon);
-        let shadow = Arc::new(view::with_version(
-            view::tenant_addon(addon),
-            definition.as_deref(),
-        ));
-        let secrets = match self.addons.values(&shadow).await? {
-            Ok(secrets) => secrets,
-            Err(trouble) => return request_trouble(trouble),
-        };
-        let mut request = match resolve::request(&shadow, definition.as_deref(), &secrets) {
-            Ok(request) => request,
-            Err(trouble) => return request_trouble(trouble),
-        };
-        request.release = view::release(addon, definition.as_deref());
-        let access = match self.addons.access(&shadow, definition.as_deref()).await? {
-            Ok(access) => access,
-            Err(trouble) => return request_trouble(trouble),
-        };
         let client = self.applier.client();
+        let (shadow, asked) = match asked(client, addon, definition.as_deref()).await? {
+            Ok(asked) => asked,
+            Err(trouble) => return request_trouble(trouble),
+        };
         let version = client.apiserver_version().await;
         let version = version.map_err(ApiError::of("ask", "API server", "its version"))?;
         if let Err(trouble) = catalogue::compatible(definition.as_deref(), &version.git_version) {
@@ -180,13 +185,14 @@ impl Controller {
             )
         };
         let all = view::entries(&self.feeds);
-        if let Err(trouble) = dependencies::waits_for(&(shadow, definition), &all, brings) {
+        if let Err(trouble) = dependencies::waits_for(&(Arc::new(shadow), definition), &all, brings)
+        {
             return Ok(Err((Hindrance::Dependencies, trouble, Wake::OnChange)));
         }
         match self.account.get().await? {
             Ok((kubeconfig, client)) => Ok(Ok(Place {
-                request,
-                access,
+                request: asked.request,
+                access: asked.access,
                 client,
                 kubeconfig,
                 mode: ManagementMode::Active,

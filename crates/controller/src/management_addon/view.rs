@@ -16,7 +16,11 @@ use kube::ResourceExt;
 
 use crate::{
     Feeds,
-    tenant_addon::{dependencies::Entry, resolve},
+    addon_engine::Trouble,
+    tenant_addon::{
+        dependencies::{self, Entry},
+        resolve,
+    },
 };
 
 /// The same wishes on a cluster that is no tenant. Secrets are those of the platform's own namespace.
@@ -89,6 +93,17 @@ pub(super) fn entries(feeds: &Feeds) -> Vec<Entry> {
         (Arc::new(tenant_addon(&addon)), definition)
     })
     .collect()
+}
+
+/// Whether another addon of the management cluster has the release that this one wants.
+pub(super) fn rival(feeds: &Feeds, addon: &ManagementAddon) -> Option<Trouble> {
+    let claim = |addon: &ManagementAddon| {
+        let definition = definition(feeds, addon);
+        dependencies::claim(addon, release(addon, definition.as_deref()))
+    };
+    let all = feeds.management_addons.store().state();
+    let claims: Vec<_> = all.iter().map(|other| claim(other)).collect();
+    dependencies::rival("ManagementAddon", &claim(addon), &claims)
 }
 
 pub(super) fn phase(phase: TenantAddonPhase) -> ManagementAddonPhase {

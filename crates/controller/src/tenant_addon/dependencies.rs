@@ -5,12 +5,12 @@ use std::{collections::BTreeSet, sync::Arc};
 use butler_addons::{
     graph::{Graph, circle},
     ownership::{Claim, winner},
+    request::ReleaseId,
 };
 use butler_api::butler::{AddonDefinition, TenantAddon};
 use butler_runtime::conditions;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 
-use super::resolve::release;
 use crate::addon_engine::Trouble;
 
 /// An addon with its entry of the catalogue.
@@ -84,26 +84,25 @@ pub(crate) fn waits_for(
     Ok(())
 }
 
-/// Whether another addon has the release that this one wants.
-pub(crate) fn rival(entry: &Entry, all: &[Entry]) -> Option<Trouble> {
-    let claims: Vec<Claim> = all.iter().map(claim).collect();
-    let own = claim(entry);
-    winner(&own, &claims).map(|other| {
+/// Whether another addon of this kind has the release that one wants.
+pub(crate) fn rival(kind: &str, own: &Claim, all: &[Claim]) -> Option<Trouble> {
+    winner(own, all).map(|other| {
         let message = format!(
-            "release {} belongs to TenantAddon {}: delete one of the two, or give this one another helm.releaseName",
+            "release {} belongs to {kind} {}: delete one of the two, or give this one another helm.releaseName",
             own.release, other.name
         );
         Trouble::new("ReleaseTaken", message)
     })
 }
 
-fn claim((addon, definition): &Entry) -> Claim {
-    let created = addon.metadata.creation_timestamp.as_ref();
+/// That an addon wants a release.
+pub(crate) fn claim(addon: &impl Resource, release: ReleaseId) -> Claim {
+    let created = addon.meta().creation_timestamp.as_ref();
     Claim {
         name: addon.name_any(),
         uid: addon.uid().unwrap_or_default(),
         created: created.map(|time| time.0).unwrap_or_default(),
-        release: release(addon, definition.as_deref()),
+        release,
     }
 }
 

@@ -103,10 +103,12 @@ impl Controller {
             return false;
         };
         let cluster = self.cluster(addon).and_then(|cluster| cluster.uid());
-        let siblings = self.siblings(addon);
-        let mut siblings = siblings.iter();
-        own_role(addon, cluster.as_deref()).is_some()
-            && !siblings.any(|(other, _)| other.uid().as_ref() == Some(owner))
+        let is_sibling = || {
+            let siblings = self.siblings(addon);
+            let mut siblings = siblings.iter();
+            siblings.any(|(other, _)| other.uid().as_ref() == Some(owner))
+        };
+        own_role(addon, cluster.as_deref()).is_some() && !is_sibling()
     }
 }
 

@@ -53,6 +53,16 @@ use crate::{
 /// Direct steps in one pass: a release that was left pending, put right, healthy and noted is four.
 const STEPS: usize = 4;
 
+/// What a step without Helm did.
+enum Righted {
+    /// There was nothing for it to do.
+    Nothing,
+    /// It noted something on the record, and in what was seen of it.
+    Noted,
+    /// It changed what has to be looked at again.
+    Changed,
+}
+
 /// Why a pass failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PassError {
@@ -248,10 +258,15 @@ impl Controller {
             return Ok(say::left_alone(request, &world, &step, place.mode));
         }
         for _ in 0..STEPS {
-            if !self.put_right(place, &world, &step).await? {
-                break;
+            match self.put_right(place, &mut world, &step).await {
+                Ok(Righted::Nothing) => break,
+                Ok(Righted::Noted) => {}
+                Ok(Righted::Changed) => world = self.world(addon, place).await?,
+                Err(error @ look::LookError::Refused { .. }) => {
+                    return Ok(say::not_put_back(request, &world, &error.to_string()));
+                }
+                Err(error) => return Err(error.into()),
             }
-            world = self.world(addon, place).await?;
             let next = plan::next(request, &world, self.clock.now());
             let stuck = next == step;
             step = next;
@@ -269,13 +284,13 @@ impl Controller {
         Ok(say::installed(request, &world, &step, self.clock.now()))
     }
 
-    /// Does what needs no Helm; says whether there was something.
+    /// Does what needs no Helm.
     async fn put_right(
         &self,
         place: &Place,
-        world: &World,
+        world: &mut World,
         step: &Step,
-    ) -> Result<bool, PassError> {
+    ) -> Result<Righted, look::LookError> {
         let (client, release) = (&place.client, &place.request.release);
         match (step, &world.latest) {
             (Step::RecoverPending(revision), _) => {
@@ -284,13 +299,17 @@ impl Controller {
             }
             (Step::MarkHealthy(revision), _) => {
                 look::mark_healthy(client, release, *revision).await?;
+                if let Some(last) = world.revisions.last_mut() {
+                    last.healthy = true;
+                }
+                return Ok(Righted::Noted);
             }
             (Step::CorrectDrift(drifted), Some(record)) => {
                 look::correct(client, &self.engine.kinds, release, record, drifted).await?;
             }
-            _ => return Ok(false),
+            _ => return Ok(Righted::Nothing),
         }
-        Ok(true)
+        Ok(Righted::Changed)
     }
 
     /// Hands a step to the pool.

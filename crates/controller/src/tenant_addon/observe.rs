@@ -8,20 +8,16 @@ use butler_api::{
     names::ADDON_ROLE,
 };
 use butler_helm::{charts::Access, look};
-use butler_runtime::{
-    controller::Wake,
-    error::{ApiError, chain},
-};
+use butler_runtime::{controller::Wake, error::chain};
 use butler_steward::tenant::client::connect;
 use kube::{Client, ResourceExt};
-use serde_json::Value;
 
 use super::{
     Controller, PassError, brought,
     dependencies::{self, Entry},
     key, resolve,
     say::{ASK, Hindrance, Report, SOON, hindered},
-    secrets::{self, Found},
+    secrets,
 };
 use crate::{
     addon_engine::{Trouble, catalogue},
@@ -76,22 +72,19 @@ impl Controller {
         let definition = self.definition(addon);
         let entry = (Arc::clone(addon), definition.clone());
         let siblings = self.siblings(addon);
-        if let Some(trouble) = dependencies::rival(&entry, &siblings) {
+        let claim = |(addon, definition): &Entry| {
+            dependencies::claim(&**addon, resolve::release(addon, definition.as_deref()))
+        };
+        let claims: Vec<_> = siblings.iter().map(claim).collect();
+        if let Some(trouble) = dependencies::rival("TenantAddon", &claim(&entry), &claims) {
             return stop(Hindrance::Request, &trouble, Wake::OnChange);
         }
-        let secrets = match self.values(addon).await? {
-            Ok(secrets) => secrets,
-            Err(trouble) => return stop(Hindrance::Request, &trouble, Wake::After(ASK)),
-        };
-        let request = match resolve::request(addon, definition.as_deref(), &secrets) {
-            Ok(request) => request,
+        let management = self.applier.client();
+        let asked = match secrets::asked(management, addon, definition.as_deref()).await? {
+            Ok(asked) => asked,
             Err(trouble) if trouble.reason == resolve::WAITS_FOR_ROLLOUT => {
                 return stop(Hindrance::Dependencies, &trouble, Wake::OnChange);
             }
-            Err(trouble) => return stop(Hindrance::Request, &trouble, Wake::After(ASK)),
-        };
-        let access = match self.access(addon, definition.as_deref()).await? {
-            Ok(access) => access,
             Err(trouble) => return stop(Hindrance::Request, &trouble, Wake::After(ASK)),
         };
         let Some(cluster) = self.cluster(addon) else {
@@ -107,7 +100,6 @@ impl Controller {
         {
             return stop(Hindrance::Request, &trouble, Wake::OnChange);
         }
-        let management = self.applier.client();
         let found = if addon.labels().contains_key(ADDON_ROLE) {
             early_kubeconfig(management, self.reach, &cluster).await?
         } else {
@@ -124,19 +116,20 @@ impl Controller {
             let wake = if is_named { SOON } else { ASK };
             return stop(Hindrance::Cluster, &trouble, Wake::After(wake));
         };
-        let provider = provider(&self.feeds, &cluster);
         let brings = |name: &str| {
             let category = catalogue::category(&self.feeds, name);
-            category
-                .is_some_and(|category| brought::brings(&cluster, provider.as_deref(), category))
+            category.is_some_and(|category| {
+                let provider = provider(&self.feeds, &cluster);
+                brought::brings(&cluster, provider.as_deref(), category)
+            })
         };
         if let Err(trouble) = dependencies::waits_for(&entry, &siblings, brings) {
             return stop(Hindrance::Dependencies, &trouble, Wake::OnChange);
         }
         match connect(&kubeconfig).await {
             Ok(client) => Ok(Ok(Place {
-                request,
-                access,
+                request: asked.request,
+                access: asked.access,
                 client,
                 kubeconfig,
                 mode: cluster.spec.management_policy.mode,
@@ -175,22 +168,5 @@ impl Controller {
             world.drifted = objects.drifted;
         }
         Ok(world)
-    }
-
-    /// The values that `valuesFrom` names.
-    pub(crate) async fn values(
-        &self,
-        addon: &TenantAddon,
-    ) -> Result<Found<Vec<(String, Value)>>, ApiError> {
-        secrets::values(self.applier.client(), addon).await
-    }
-
-    /// How the repository is spoken to.
-    pub(crate) async fn access(
-        &self,
-        addon: &TenantAddon,
-        definition: Option<&AddonDefinition>,
-    ) -> Result<Found<Access>, ApiError> {
-        secrets::access(self.applier.client(), addon, definition).await
     }
 }

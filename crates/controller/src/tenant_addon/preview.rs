@@ -1,5 +1,5 @@
 //! What an addon would change in its cluster, without changing it: the same request, the same Helm, and the word of the
-//! API server on every object (ADR 0033). For people, with their own rights.
+//! API server on every object (ADR 0033). For people.
 
 use std::{io, path::Path};
 
@@ -21,8 +21,8 @@ use butler_steward::tenant::client::{ClientError, connect};
 use kube::Client;
 use serde::Serialize;
 
-use super::{resolve, secrets};
-use crate::addon_engine::Trouble;
+use super::secrets::{self, Asked};
+use crate::addon_engine::{Trouble, catalogue};
 
 /// What would happen.
 #[derive(Clone, Debug, Serialize)]
@@ -88,24 +88,51 @@ pub async fn preview(
     definition: Option<&AddonDefinition>,
     kubeconfig: &[u8],
 ) -> Result<Preview, PreviewError> {
-    let layers = secrets::values(management, addon).await??;
-    let hidden = layers.iter().flat_map(|(_, layer)| values::texts(layer));
-    let hidden: Vec<String> = hidden.collect();
-    let request = resolve::request(addon, definition, &layers)?;
-    let access = secrets::access(management, addon, definition).await??;
+    let asked = secrets::asked(management, addon, definition).await??;
+    let client = connect(kubeconfig).await?;
+    foresee(tools, &asked, definition, kubeconfig, &client).await
+}
+
+/// What becomes of a cluster; `client` is one of it.
+pub(crate) async fn foresee(
+    tools: &Tools<'_>,
+    asked: &Asked,
+    definition: Option<&AddonDefinition>,
+    kubeconfig: &[u8],
+    client: &Client,
+) -> Result<Preview, PreviewError> {
+    let Asked {
+        request,
+        access,
+        layers,
+    } = asked;
+    let version = client.apiserver_version().await;
+    let version = version.map_err(ApiError::of("ask", "API server", "its version"))?;
+    catalogue::compatible(definition, &version.git_version)?;
     let helm = Helm::new(tools.helm.to_owned(), tools.folder.to_owned())?;
     let charts = Charts::new(helm.clone(), tools.mirrors.to_vec())?;
-    let chart = charts.get(&request.chart, &access).await?;
-    let client = connect(kubeconfig).await?;
-    let records = look::records(&client, &request.release).await?;
+    let chart = charts.get(&request.chart, access).await?;
+    let records = look::records(client, &request.release).await?;
     let target = Target {
         kubeconfig,
         owner: "",
     };
-    let rendered = release::render(&helm, &target, &request, &chart).await?;
+    let mut rendered = release::render(&helm, &target, request, &chart).await?;
     let stands = records.latest.as_ref();
+    if stands.is_some_and(|record| record.status == Status::Deployed && record.is_like(request)) {
+        // Helm is not started for what stands, so nothing runs.
+        rendered.hooks.clear();
+    }
+    let definitions = if rendered.is_first {
+        release::definitions(&helm, &chart).await?
+    } else {
+        String::new()
+    };
     let release = &request.release;
-    let changes = look::changes(&client, &Kinds::default(), release, stands, &rendered).await?;
+    let kinds = Kinds::default();
+    let changes = look::changes(client, &kinds, release, stands, &rendered, &definitions).await?;
+    let hidden = layers.iter().flat_map(|(_, layer)| values::texts(layer));
+    let hidden: Vec<String> = hidden.collect();
     let changes = changes.iter().filter_map(|it| difference(it, &hidden));
     let installed = stands.filter(|record| record.status == Status::Deployed);
     Ok(Preview {

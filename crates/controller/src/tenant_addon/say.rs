@@ -198,6 +198,20 @@ pub(crate) fn installed(request: &Request, world: &World, step: &Step, now: Time
     }
 }
 
+/// An addon whose objects somebody changed, and which the cluster does not take back.
+pub(crate) fn not_put_back(request: &Request, world: &World, why: &str) -> Report {
+    let subject = Subject::new(request, world);
+    let message = format!("{}; changed by somebody: {why}", subject.stands);
+    let installed = Verdict::no("Installed", "ObjectsRefused", message.clone());
+    let note = Some(warn("ObjectsRefused", message.clone()));
+    let conditions = [installed, subject.health()];
+    let wake = Wake::After(LOOK);
+    Report {
+        seen: Some(seen(request, world)),
+        ..Subject::report(Phase::Degraded, message, conditions, note, wake)
+    }
+}
+
 /// Whether nothing of a release may be changed: its cluster is only looked at, or leaves what was installed once to a
 /// tool of its own.
 pub(crate) fn is_left_alone(mode: ManagementMode, world: &World) -> bool {

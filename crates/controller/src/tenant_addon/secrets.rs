@@ -1,6 +1,6 @@
-//! What Secrets say about an addon: values, and who may read its repository.
+//! What an addon asks for with what Secrets say about it: values, and who may read its repository.
 
-use butler_addons::values;
+use butler_addons::{request::Request, values};
 use butler_api::{
     butler::{AddonDefinition, TenantAddon},
     names::{FOR_ADDONS, SYSTEM_NAMESPACE},
@@ -14,10 +14,40 @@ use serde_json::Value;
 use super::resolve;
 use crate::addon_engine::{Trouble, catalogue};
 
-pub(crate) type Found<T> = Result<T, Trouble>;
+type Found<T> = Result<T, Trouble>;
+
+/// What an addon asks for.
+pub(crate) struct Asked {
+    pub(crate) request: Request,
+    pub(crate) access: Access,
+    /// The values out of Secrets, each with where it comes from.
+    pub(crate) layers: Vec<(String, Value)>,
+}
+
+/// Puts an addon together with the catalogue and its Secrets; or says what stands in the way.
+pub(crate) async fn asked(
+    client: &Client,
+    addon: &TenantAddon,
+    definition: Option<&AddonDefinition>,
+) -> Result<Found<Asked>, ApiError> {
+    let layers = match values(client, addon).await? {
+        Ok(layers) => layers,
+        Err(trouble) => return Ok(Err(trouble)),
+    };
+    let request = match resolve::request(addon, definition, &layers) {
+        Ok(request) => request,
+        Err(trouble) => return Ok(Err(trouble)),
+    };
+    let access = access(client, addon, definition).await?;
+    Ok(access.map(|access| Asked {
+        request,
+        access,
+        layers,
+    }))
+}
 
 /// The values that `valuesFrom` names.
-pub(super) async fn values(
+async fn values(
     client: &Client,
     addon: &TenantAddon,
 ) -> Result<Found<Vec<(String, Value)>>, ApiError> {
@@ -48,7 +78,7 @@ pub(super) async fn values(
 }
 
 /// How the repository is spoken to.
-pub(super) async fn access(
+async fn access(
     client: &Client,
     addon: &TenantAddon,
     definition: Option<&AddonDefinition>,

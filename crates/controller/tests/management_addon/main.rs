@@ -287,3 +287,32 @@ async fn a_chart_of_ones_own_waits_for_what_it_names_and_is_degraded_when_it_bre
     })
     .await;
 }
+
+#[tokio::test]
+async fn of_two_addons_for_one_release_the_second_is_refused_and_named() {
+    let scene = Scene::new().await;
+    let helm = json!({"repository": scene.repository.url(), "chart": "small", "namespace": "apps",
+        "releaseName": "web", "credentialsRef": {"name": "repository"}});
+    let spec = json!({"helm": helm, "version": "1.0.0"});
+    let mut both = Vec::new();
+    for name in ["one", "other"] {
+        scene.add(name, &spec).await;
+        let made = scene.addons().get(name).await.unwrap().metadata;
+        both.push((made.creation_timestamp, made.uid, name));
+    }
+    // Of two that were made in one second the identity tells which is first.
+    both.sort();
+    let (first, second) = (both[0].2, both[1].2);
+    // Both are there before anybody installs one of them.
+    let _controllers = scene.run();
+    let refused = scene.until(second, "Installed", "ReleaseTaken").await;
+    let said = refused.status.unwrap().message.unwrap();
+    let named = format!("belongs to ManagementAddon {first}");
+    assert!(said.contains(&named), "{said}");
+    scene.until(first, "Ready", "Ready").await;
+    scene.add("third", &json!({"addon": "small"})).await;
+    scene.add("fourth", &json!({"addon": "small"})).await;
+    for name in ["third", "fourth"] {
+        scene.until(name, "Ready", "Ready").await;
+    }
+}

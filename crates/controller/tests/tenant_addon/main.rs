@@ -19,6 +19,7 @@ mod real_charts;
 mod registry;
 mod repository;
 mod scene;
+mod secrecy;
 mod sources;
 #[path = "../stage/mod.rs"]
 mod stage;

@@ -111,7 +111,12 @@ impl Repository {
 
     /// The archive of the chart's first version.
     pub(crate) fn archive(&self) -> std::path::PathBuf {
-        self.folder.path().join("small-1.0.0.tgz")
+        self.archive_of("small-1.0.0")
+    }
+
+    /// The archive of a chart, named with its version.
+    pub(crate) fn archive_of(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(format!("{name}.tgz"))
     }
 
     /// How often an archive was fetched.

@@ -1,9 +1,12 @@
 //! A tenant that is ready, whose API server is the test's own, and the controllers of addons.
 
-use std::process::Command;
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use butler_api::butler::{TenantAddon, TenantCluster};
-use butler_controller::{Surroundings, addon_engine::Settings};
+use butler_controller::{Surroundings, addon_engine::Settings, management_addon::Management};
 use butler_runtime::{
     clock::SystemClock,
     endpoints::Readiness,
@@ -33,24 +36,23 @@ pub(crate) struct Scene {
 }
 
 /// The controllers as a future.
-pub(crate) async fn work(client: Client, folder: &std::path::Path) {
-    work_with(client, folder, Vec::new()).await;
+pub(crate) async fn work(client: Client, folder: &Path) {
+    let surroundings = surroundings(helm(), folder, Vec::new());
+    butler_controller::run_addons(client, surroundings, CancellationToken::new()).await;
 }
 
-/// The controllers as a future, which ask mirrors for charts.
-async fn work_with(client: Client, folder: &std::path::Path, mirrors: Vec<(String, String)>) {
-    let settings = Settings {
-        helm: helm(),
-        folder: folder.to_owned(),
-        mirrors,
-    };
+/// What the controllers work with.
+fn surroundings(helm: PathBuf, folder: &Path, mirrors: Vec<(String, String)>) -> Surroundings {
     let surroundings = Surroundings::new(
         SystemClock::shared(),
         Metrics::default(),
         Readiness::default(),
     );
-    let surroundings = surroundings.with_addons(settings);
-    butler_controller::run_addons(client, surroundings, CancellationToken::new()).await;
+    surroundings.with_addons(Settings {
+        helm,
+        folder: folder.to_owned(),
+        mirrors,
+    })
 }
 
 /// A cluster that is ready, and a Secret with the password of the repository.
@@ -132,11 +134,21 @@ impl Scene {
 
     /// The same with a mirror of a repository.
     pub(crate) fn run_mirrored(&self, from: &str, to: &str) -> Task {
-        let client = self.server.client_for(&stage::controller_user());
-        let folder = self.folder.path().to_owned();
         let mirrors = vec![(from.to_owned(), to.to_owned())];
+        self.start(surroundings(helm(), self.folder.path(), mirrors))
+    }
+
+    /// The same with another program for Helm, and addons of the platform.
+    pub(crate) fn run_by(&self, helm: PathBuf) -> Task {
+        let mut surroundings = surroundings(helm, self.folder.path(), Vec::new());
+        surroundings.management = Some(Management::from(&self.server.config()));
+        self.start(surroundings)
+    }
+
+    fn start(&self, surroundings: Surroundings) -> Task {
+        let client = self.server.client_for(&stage::controller_user());
         task::spawn("addons", async move {
-            work_with(client, &folder, mirrors).await;
+            butler_controller::run_addons(client, surroundings, CancellationToken::new()).await;
         })
     }
 

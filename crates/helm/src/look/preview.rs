@@ -1,9 +1,10 @@
 //! What an upgrade would change: the API server is asked about every object by a dry run of the same apply.
 
 use butler_addons::{
-    diff::Change,
+    diff::{Change, Part},
     manifest::{ObjectId, Planned},
     record::Record,
+    rendered::{Hook, Rendered},
     request::ReleaseId,
 };
 use butler_runtime::error::ApiError;
@@ -13,18 +14,28 @@ use kube::{
 };
 use serde_json::Value;
 
-use super::{HELM, Kinds, LookError, apply, planned, with_kind, without_bookkeeping};
+use super::{HELM, Kinds, LookError, apply, planned, read, with_kind, without_bookkeeping};
 
-/// What becomes of the objects of a release: those of `rendered`, in its order, and those that only `stands` has.
+/// What becomes of the objects of a release: kinds that come with it, objects in the order of `rendered`, those that only
+/// `stands` has, and what runs beside them.
 pub async fn changes(
     client: &Client,
     kinds: &Kinds,
     release: &ReleaseId,
     stands: Option<&Record>,
-    rendered: &str,
+    rendered: &Rendered,
+    definitions: &str,
 ) -> Result<Vec<Change>, LookError> {
-    let wanted = planned(release, rendered)?;
+    let wanted = planned(release, &rendered.manifest)?;
     let mut changes = Vec::new();
+    for definition in read(release, definitions)? {
+        let mut change = one(client, kinds, release, &definition).await?;
+        change.part = Part::Definition;
+        // Helm leaves those that are there as they are.
+        if change.before.is_none() {
+            changes.push(change);
+        }
+    }
     for planned in &wanted {
         changes.push(one(client, kinds, release, planned).await?);
     }
@@ -44,13 +55,30 @@ pub async fn changes(
         let live = api.get_opt(name).await;
         let live = live.map_err(ApiError::of("get", kind, name))?;
         changes.push(Change {
+            part: Part::Object,
             before: live.map(|live| shown(&live, &planned.id)),
             id: planned.id,
             after: None,
             refused: None,
         });
     }
+    for hook in &rendered.hooks {
+        changes.extend(run(release, hook)?);
+    }
     Ok(changes)
+}
+
+/// What a hook makes. Nobody is asked about it: what an earlier run left behind is removed first.
+fn run(release: &ReleaseId, hook: &Hook) -> Result<impl Iterator<Item = Change>, LookError> {
+    let events = hook.events.clone();
+    let made = read(release, &hook.manifest)?.into_iter();
+    Ok(made.map(move |planned| Change {
+        id: planned.id,
+        part: Part::Hook(events.clone()),
+        before: None,
+        after: Some(planned.body),
+        refused: None,
+    }))
 }
 
 async fn one(
@@ -61,6 +89,7 @@ async fn one(
 ) -> Result<Change, LookError> {
     let mut change = Change {
         id: planned.id.clone(),
+        part: Part::Object,
         before: None,
         after: Some(planned.body.clone()),
         refused: None,

@@ -28,18 +28,27 @@ pub(super) fn page(mut command: Command) -> Result<String> {
 }
 
 /// Every command that does something, with its own flags.
-fn below(text: &mut String, command: &Command) -> Result<()> {
-    let named = command
+fn below(text: &mut String, parent: &Command) -> Result<()> {
+    let named = parent
         .get_subcommands()
         .filter(|it| it.get_name() != "help" && !it.is_hide_set());
     for command in named {
+        let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
         if command.has_subcommands() {
+            let shared = |arg: &&Arg| {
+                let mut above = parent.get_arguments();
+                arg.is_global_set() && !above.any(|known| known.get_id() == arg.get_id())
+            };
+            let shared: Vec<&Arg> = command.get_arguments().filter(shared).collect();
+            if !shared.is_empty() {
+                write!(text, "\n## {name}\n\n{}. Everywhere:\n\n", about(command))?;
+                rows(text, &shared)?;
+            }
             below(text, command)?;
             continue;
         }
         let usage = command.clone().render_usage().to_string();
         let usage = usage.trim_start_matches("Usage: ").trim();
-        let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
         write!(text, "\n## {name}\n\n{}.\n\n    {usage}\n", about(command))?;
         let own: Vec<&Arg> = command.get_arguments().filter(|it| is_own(it)).collect();
         if !own.is_empty() {

@@ -80,8 +80,13 @@ fn files() -> Result<Files> {
     for (name, text) in reference::pages(&butler_api::crd::all())? {
         files.insert(Path::new("docs/book/src/reference").join(name), text);
     }
-    let page = commands::page(butler_cli::butlerctl::command())?;
-    files.insert("docs/book/src/reference/butlerctl.md".into(), page);
+    for program in [
+        butler_cli::butleradm::command(),
+        butler_cli::butlerctl::command(),
+    ] {
+        let path = format!("docs/book/src/reference/{}.md", program.get_name());
+        files.insert(path.into(), commands::page(program)?);
+    }
     Ok(files)
 }
 

@@ -6,7 +6,7 @@ use butler_api::butler::TenantCluster;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::failure::{Code, Failure};
+use crate::failure::{Code, Failure};
 
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -1,16 +1,19 @@
 //! `butleradm`: for people who run the platform.
 
+mod addon;
 mod local;
 mod machine;
 mod mirror;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
-/// Run a Butler platform.
+use crate::failure;
+
+/// Run a Butler platform
 #[derive(Parser)]
-#[command(version, about, propagate_version = true)]
+#[command(name = "butleradm", version, propagate_version = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -30,6 +33,8 @@ enum Command {
     Reset,
     /// Break a machine of a tenant on purpose, or repair it
     Machine(machine::Args),
+    /// See to addons of the management cluster
+    Addon(addon::Args),
     /// Fill a registry with the platform's images
     Mirror(mirror::Args),
     /// Keep a platform going; started by `up`
@@ -37,7 +42,8 @@ enum Command {
     Agent,
 }
 
-fn main() -> ExitCode {
+/// Runs what the command line asks for.
+pub fn main() -> ExitCode {
     // A machine begins as this program, with one thread and nothing else.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some((first, rest)) = arguments.split_first()
@@ -57,6 +63,10 @@ async fn run() -> ExitCode {
         Command::Logs(args) => local::logs(&args),
         Command::Reset => local::reset().await,
         Command::Machine(args) => machine::run(&args),
+        Command::Addon(args) => match Box::pin(addon::run(&args)).await {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(failure) => Err(failure.into()),
+        },
         Command::Mirror(args) => mirror::run(args).await,
         Command::Agent => local::agent().await,
     };
@@ -93,12 +103,24 @@ impl From<butler_local::Error> for Failure {
     }
 }
 
+impl From<failure::Failure> for Failure {
+    fn from(failure: failure::Failure) -> Self {
+        Self {
+            text: failure.to_string(),
+            code: failure.code as u8,
+        }
+    }
+}
+
+/// The whole command line, for its reference.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     #[test]
     fn the_command_line_fits_together() {
-        super::Cli::command().debug_assert();
+        super::command().debug_assert();
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::failure::Failure;
+use crate::failure::Failure;
 
 /// One document, and where it came from.
 pub(crate) struct Document {

@@ -9,14 +9,14 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-use super::failure::{Code, Failure};
+use crate::failure::{Code, Failure};
 
 /// How long one answer may take. A command that hangs is worse than one that fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Which management cluster, and where in it.
+/// Which management cluster.
 #[derive(clap::Args)]
-pub(crate) struct Access {
+pub(crate) struct Which {
     /// Kubeconfig of the management cluster [default: $KUBECONFIG, then ~/.kube/config]
     #[arg(
         long,
@@ -33,6 +33,13 @@ pub(crate) struct Access {
         help_heading = "Management cluster"
     )]
     context: Option<String>,
+}
+
+/// Which management cluster, and where in it.
+#[derive(clap::Args)]
+pub(crate) struct Access {
+    #[command(flatten)]
+    which: Which,
     /// Namespace of the cluster [default: that of the context]
     #[arg(
         short,
@@ -59,17 +66,29 @@ impl Access {
 
     /// Reads the kubeconfig. Nothing is sent yet.
     pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
-        let mut config = self.config().await?;
-        config.connect_timeout = Some(Duration::from_secs(10));
+        let config = self.which.config().await?;
         let namespace = self.namespace.clone();
         let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
-        let client = Client::try_from(config).map_err(|error| {
-            Failure::usage(format!("could not use the kubeconfig: {}", chain(&error)))
-        })?;
+        let client = client(config)?;
         Ok(Connection { client, namespace })
     }
+}
 
-    async fn config(&self) -> Result<Config, Failure> {
+/// A client that sends nothing yet.
+pub(crate) fn client(config: Config) -> Result<Client, Failure> {
+    Client::try_from(config)
+        .map_err(|error| Failure::usage(format!("could not use the kubeconfig: {}", chain(&error))))
+}
+
+impl Which {
+    /// Reads the kubeconfig.
+    pub(crate) async fn config(&self) -> Result<Config, Failure> {
+        let mut config = self.found().await?;
+        config.connect_timeout = Some(Duration::from_secs(10));
+        Ok(config)
+    }
+
+    async fn found(&self) -> Result<Config, Failure> {
         let wrong = |error: &dyn std::error::Error| {
             Failure::usage(format!(
                 "could not use the kubeconfig: {}; name it with --kubeconfig or $KUBECONFIG, and its context with --context",
