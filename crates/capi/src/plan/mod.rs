@@ -155,7 +155,7 @@ pub fn plan(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Plan {
         wake: Vec::new(),
     };
     let doze = day2::doze(spec, observed, now);
-    let upgrade = day2::decide_upgrade(spec.version, observed, &spec.windows, now);
+    let upgrade = day2::decide_upgrade(spec, observed, now);
     match observed.namespace {
         Standing::Missing | Standing::Ours => serve(&mut draft, doze, &upgrade),
         Standing::Ending => {
@@ -213,13 +213,19 @@ fn serve(draft: &mut Draft<'_>, doze: Doze, upgrade: &Upgrade) {
             }
             day2::Obstacle::Step { .. }
             | day2::Obstacle::Skew { .. }
+            | day2::Obstacle::Addon(_)
             | day2::Obstacle::ControlPlane
             | day2::Obstacle::Pool(_) => {}
         }
     }
     joining(draft);
     pools::plan(draft, doze, upgrade);
-    draft.objects.extend(addons::objects(spec, draft.observed));
+    let addons = addons::objects(spec, draft.observed, draft.now);
+    draft.objects.extend(addons);
+    for late in addons::late(spec, draft.observed, draft.now) {
+        draft.waits.push(late.message());
+        draft.wake.extend(late.opens);
+    }
     agreements(draft);
     let dns = draft.observed.dns.as_ref();
     draft.wake.extend(dns.map(|gap| gap.look));

@@ -215,7 +215,10 @@ fn note(draft: &mut Draft<'_>, pool: &Pool, state: Option<&PoolState>, decision:
             draft.is_settled = false;
         }
         Decision::Rolling { to, from } => {
-            roll(to, from.as_ref(), false);
+            // A new machine is not counted among those that are up to date at once: it replaces nobody.
+            if let Some(from) = from {
+                roll(to, Some(from), false);
+            }
             draft.is_settled = false;
             let deadline = state.and_then(|state| state.progress);
             let deadline = deadline.and_then(|at| at.checked_add(day2::ROLLOUT_DEADLINE).ok());

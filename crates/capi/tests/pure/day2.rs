@@ -93,6 +93,31 @@ fn pools_wait_while_the_control_plane_does_not_serve_the_new_version() {
 }
 
 #[test]
+fn a_pool_that_only_grows_is_not_said_to_be_replaced() {
+    let mut world = running(&spec("local", &json!({})), now());
+    let wanted = spec("local", &json!({"workers": {"replicas": 5}}));
+    let first = plan(&wanted, &world, now());
+    apply(&mut world, &first, now());
+    let quiet = |world: &Observed| {
+        let during = plan(&wanted, world, now());
+        assert_eq!(during.phase, Phase::Updating, "{during}");
+        assert!(during.rolls.is_empty(), "{during}");
+        let said = during.findings.iter().map(|it| &it.message);
+        assert!(
+            !said.into_iter().any(|it| it.contains("replaced")),
+            "{during:?}"
+        );
+    };
+    // Cluster API has not seen the new size yet.
+    world.pools.get_mut("workers").unwrap().current = false;
+    quiet(&world);
+    // It has, and made machines that it does not call up to date yet.
+    let pool = world.pools.get_mut("workers").unwrap();
+    (pool.current, pool.replicas) = (true, 5);
+    quiet(&world);
+}
+
+#[test]
 fn what_the_checks_find_holds_the_upgrade_and_is_said() {
     let old = two_pools("v1.34.4");
     let good = running(&old, now());

@@ -30,9 +30,11 @@ pub(crate) fn apply(observed: &mut Observed, plan: &Plan, now: Timestamp) {
             }
             Object::MachineDeployment(_) => deployment(observed, &object.to_value(), now),
             Object::Addon(_) => {
-                observed
-                    .addons
-                    .insert(object.id().name, addon(&object.to_value()));
+                let name = object.id().name;
+                let before = observed.addons.remove(&name);
+                let mut asked = addon(&object.to_value());
+                asked.version = before.and_then(|held| held.version);
+                observed.addons.insert(name, asked);
             }
             Object::Role(_)
             | Object::RoleBinding(_)
@@ -62,6 +64,7 @@ fn addon(object: &Value) -> Facts {
         ours: true,
         role: text(&object["metadata"]["labels"]["butler.butlerlabs.dev/addon-role"]),
         addon: text(&object["spec"]["addon"]),
+        asked: object["spec"]["version"].as_str().map(str::to_owned),
         ..Facts::default()
     }
 }
@@ -156,7 +159,8 @@ pub(crate) fn settle(observed: &mut Observed) {
     for held in observed.addons.values_mut() {
         held.ready = true;
         held.phase = Some(TenantAddonPhase::Installed);
-        held.version = Some("1.0.0".to_owned());
+        let installed = held.asked.clone();
+        held.version = installed.or_else(|| Some("1.0.0".to_owned()));
     }
 }
 
@@ -182,7 +186,7 @@ pub(crate) fn running(spec: &butler_capi::TenantSpec, now: Timestamp) -> Observe
         ..Observed::default()
     };
     observed.objects = BTreeMap::new();
-    for _ in 0..4 {
+    for _ in 0..5 {
         let plan = butler_capi::plan(spec, &observed, now);
         apply(&mut observed, &plan, now);
         settle(&mut observed);

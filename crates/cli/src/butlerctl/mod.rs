@@ -5,6 +5,7 @@ mod cluster;
 mod connection;
 mod documents;
 mod failure;
+mod news;
 mod output;
 mod progress;
 mod table;

@@ -102,9 +102,8 @@ impl Controller {
             );
             return stop(Hindrance::Cluster, &trouble, Wake::OnChange);
         };
-        if let Err(trouble) =
-            catalogue::compatible(definition.as_deref(), &cluster.spec.kubernetes_version)
-        {
+        let (chart, kubernetes) = (&request.chart.version, cluster.kubernetes());
+        if let Err(trouble) = catalogue::compatible(definition.as_deref(), chart, kubernetes) {
             return stop(Hindrance::Request, &trouble, Wake::OnChange);
         }
         let management = self.applier.client();

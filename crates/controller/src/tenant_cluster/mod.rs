@@ -103,7 +103,7 @@ pub(crate) async fn run(
     let (credentials, rotated) = Credentials::new(client);
     let of_all = stream::select(rotated.map(drop), definitions.changes());
     let changes = stream::select(children.changes(), changes);
-    let of_addons = addons::triggers(feeds);
+    let of_addons = addons::triggers(feeds, &clusters);
     let book = Arc::<quota::Book>::default();
     let unserved = network::Unserved::default();
     let of_addresses = stream::select(
@@ -282,6 +282,7 @@ impl Reconciler for Controller {
             ..self.unserved.look(&self.feeds, &sources)
         });
         observed.inputs.access = access::of(sources.team.as_deref());
+        observed.inputs.catalogue = addons::catalogue(&self.feeds, spec, &observed.addons);
         observed.inputs.load_balancer_ranges = addons::ranges(&self.feeds, spec);
         observed.inputs.credentials = self.credentials.of(&sources.provider).await;
         if !spec.paused {

@@ -15,6 +15,8 @@ mod addons_real;
 mod addons_removal;
 mod bad_input;
 mod changes_faults;
+mod clock;
+mod day2;
 mod definitions;
 mod dns;
 mod driver;
