@@ -25,18 +25,24 @@ use crate::{
 
 mod deletion;
 pub mod dns;
+mod finding;
 pub mod inside;
+mod leaving;
 mod limited;
 mod network;
 mod paused;
+mod phase;
 mod pools;
 mod print;
 mod report;
 mod uses;
 
-pub use deletion::{LEFT_BEHIND, Leaving, Step, asks_inside, end};
+pub use deletion::{LEFT_BEHIND, Step, asks_inside, end};
+pub use finding::{Finding, Truth};
+pub use leaving::Leaving;
+pub use phase::failed;
 pub use pools::Roll;
-pub use report::{Finding, Numbers, Truth, failed};
+pub use report::Numbers;
 pub use uses::Uses;
 
 /// How soon a tenant that could not be asked about joining is asked again.

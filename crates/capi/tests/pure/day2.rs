@@ -326,7 +326,10 @@ fn a_cluster_falls_asleep_workers_first_and_wakes_control_plane_first() {
     let asleep = plan(&sleeping(true), &world, now());
     assert!(asleep.changes.is_empty(), "{asleep}");
     assert_eq!(
-        (asleep.phase, asleep.findings.last().unwrap().reason),
+        (
+            asleep.phase,
+            asleep.findings.last().unwrap().reason.as_str()
+        ),
         (Phase::Ready, "Hibernated")
     );
     let woken = plan(&sleeping(false), &world, now());

@@ -26,7 +26,7 @@ fn told(plan: &Plan) -> Option<bool> {
 
 fn said<'a>(plan: &'a Plan, kind: &str) -> Option<(Truth, &'a str, &'a str)> {
     let found = plan.findings.iter().find(|it| it.kind == kind)?;
-    Some((found.status, found.reason, found.message.as_str()))
+    Some((found.status, found.reason.as_str(), found.message.as_str()))
 }
 
 #[test]

@@ -84,7 +84,10 @@ fn a_cluster_without_workers_is_ready_and_says_that_its_addons_are_still_to_come
         let plan = plan(&wanted, &running(&wanted, now()), now());
         assert_eq!(plan.phase, Phase::Ready, "{plan}");
         let said = finding(&plan, "AddonsReady");
-        assert_eq!((said.status, said.reason), (Truth::True, "NoWorkers"));
+        assert_eq!(
+            (said.status, said.reason.as_str()),
+            (Truth::True, "NoWorkers")
+        );
         assert_eq!(said.message, "they come with the first worker");
     }
 }

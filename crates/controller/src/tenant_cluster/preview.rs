@@ -21,9 +21,10 @@ use serde_json::{Value, json};
 
 pub use super::assumed::assume;
 use super::{
-    Seen, addons, assumed,
+    addons, assumed,
     carry_out::{Place, WAITED_FOR},
-    observe, observed,
+    observe,
+    seen::{Seen, observed},
 };
 use crate::MANAGER;
 

@@ -1,7 +1,7 @@
 //! What cannot be carried out is said with its cause and a remedy, heals when it is put right, and leaves nothing.
 
 use butler_api::butler::TenantCluster;
-use butler_testkit::{Options, PATIENCE, wait_for, wait_for_condition, wait_until_gone};
+use butler_testkit::{PATIENCE, wait_for, wait_for_condition, wait_until_gone};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, ResourceExt as _,

@@ -186,7 +186,7 @@ async fn changes_during_a_change_are_taken_up_at_once_or_after_it() {
 }
 
 /// A schedule of every day, some hours from now on the hour, and when that is.
-fn later(hours: i64) -> (String, Timestamp) {
+pub(crate) fn later(hours: i64) -> (String, Timestamp) {
     let then = SystemClock.now() + SignedDuration::from_hours(hours);
     let hour = then.to_zoned(TimeZone::UTC).hour();
     let schedule = format!("0 {hour} * * *");

@@ -13,6 +13,7 @@ mod addons;
 mod addons_faults;
 mod addons_real;
 mod addons_removal;
+mod addons_versions;
 mod bad_input;
 mod changes_faults;
 mod clock;
