@@ -154,11 +154,18 @@ pub struct PoolState {
     pub ready: u32,
     /// Whether the numbers speak about the last change.
     pub current: bool,
-    /// When a machine last became ready, or the rollout started.
+    /// Since when its machines are being replaced, as it was told.
+    pub began: Option<Timestamp>,
+    /// When Cluster API last saw something change of it; that may have been long before a rollout began.
     pub progress: Option<Timestamp>,
 }
 
 impl PoolState {
+    /// When a rollout last got on: when it began, or when Cluster API last saw something change.
+    pub fn last_progress(&self) -> Option<Timestamp> {
+        self.began.max(self.progress)
+    }
+
     /// Whether its machines are being replaced. A pool that only grows is not: it has nothing to go back to, and numbers
     /// that are yet to come speak of its size.
     pub fn is_rolling(&self) -> bool {

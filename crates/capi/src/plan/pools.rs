@@ -173,6 +173,16 @@ fn order(
         &PoolOrder {
             target,
             came_from: decision.came_from(),
+            began: match decision {
+                Decision::Roll { .. } => Some(draft.now),
+                Decision::Rolling { .. } => state.and_then(|state| state.began),
+                Decision::Make(_)
+                | Decision::Stay(_)
+                | Decision::Hold { .. }
+                | Decision::TakeBack { .. }
+                | Decision::Failed { .. }
+                | Decision::Stuck { .. } => None,
+            },
             failed: decision.failed(),
             asleep,
         },
@@ -220,7 +230,7 @@ fn note(draft: &mut Draft<'_>, pool: &Pool, state: Option<&PoolState>, decision:
                 roll(to, Some(from), false);
             }
             draft.is_settled = false;
-            let deadline = state.and_then(|state| state.progress);
+            let deadline = state.and_then(PoolState::last_progress);
             let deadline = deadline.and_then(|at| at.checked_add(day2::ROLLOUT_DEADLINE).ok());
             draft.wake.extend(deadline);
         }

@@ -196,7 +196,7 @@ fn joined(spec: &TenantSpec) -> Observed {
     };
     for _ in 0..3 {
         let next = plan(spec, &world, now());
-        apply(&mut world, &next, now());
+        apply(&mut world, &next);
         settle(&mut world);
     }
     for held in world.addons.values_mut() {

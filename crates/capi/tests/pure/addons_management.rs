@@ -90,7 +90,7 @@ fn a_cluster_that_is_only_looked_at_from_the_start_has_kube_proxy_as_nobody_inst
     };
     for _ in 0..4 {
         let plan = plan(&asked, &world, now());
-        apply(&mut world, &plan, now());
+        apply(&mut world, &plan);
         settle(&mut world);
     }
     let said = finding(&plan(&asked, &world, now()), "AddonsReady");

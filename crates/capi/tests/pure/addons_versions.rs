@@ -89,7 +89,7 @@ fn another_version_of_the_addon_goes_first_and_the_upgrade_follows_once_it_runs(
     let first = plan(&wanted, &world, now());
     assert_eq!(versions(&first).0, "v1.34.4", "1.0.0 still runs: {first}");
     assert_eq!(addon_version(&first), "2.0.0");
-    apply(&mut world, &first, now());
+    apply(&mut world, &first);
     let during = plan(&wanted, &world, now());
     assert_eq!(versions(&during).0, "v1.34.4", "{during}");
     settle(&mut world);
@@ -150,7 +150,7 @@ fn a_new_version_of_the_catalogue_waits_for_the_window_and_one_of_the_user_does_
         "what it has is written down"
     );
     assert!(noted.waits.is_empty(), "{noted}");
-    apply(&mut world, &noted, closed);
+    apply(&mut world, &noted);
     settle(&mut world);
 
     offer(
@@ -176,7 +176,7 @@ fn a_new_version_of_the_catalogue_waits_for_the_window_and_one_of_the_user_does_
 
     let moved = plan(&wanted, &world, open);
     assert_eq!(addon_version(&moved), "1.1.0");
-    apply(&mut world, &moved, open);
+    apply(&mut world, &moved);
     assert_eq!(
         world.addons["my-cluster-metrics-server"].version.as_deref(),
         Some("1.0.0")

@@ -48,7 +48,7 @@ fn an_upgrade_of_a_paused_cluster_waits_and_goes_on_when_it_is_resumed() {
     assert!(message.contains("spec.paused"), "{message}");
     let (truth, reason, _) = said(&held, "Ready").unwrap();
     assert_eq!((truth, reason), (Truth::True, "Paused"));
-    apply(&mut world, &held, now());
+    apply(&mut world, &held);
     let again = plan(&asked("v1.35.4", true), &world, now());
     assert!(again.changes.is_empty(), "{again}");
 

@@ -24,7 +24,7 @@ fn with_workers(count: u32) -> TenantSpec {
 /// Makes a plan and carries it out, as far as an API server does so at once.
 fn step(wanted: &TenantSpec, world: &mut Observed) -> Plan {
     let next = plan(wanted, world, now());
-    apply(world, &next, now());
+    apply(world, &next);
     next
 }
 

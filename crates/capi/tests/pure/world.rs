@@ -6,7 +6,7 @@ use butler_api::butler::tenant_addon::TenantAddonPhase;
 use butler_capi::{
     Object, Observed, Plan,
     addons::Facts,
-    build::{CAME_FROM, FAILED_ROLLOUT},
+    build::{CAME_FROM, FAILED_ROLLOUT, ROLLS_SINCE},
     day2::{Content, Target},
     observe::{ClusterState, ControlPlaneState, MachineState, PoolState, Standing},
 };
@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 /// Carries out a plan, as far as an API server does so at once.
-pub(crate) fn apply(observed: &mut Observed, plan: &Plan, now: Timestamp) {
+pub(crate) fn apply(observed: &mut Observed, plan: &Plan) {
     for object in &plan.objects {
         observed.objects.insert(object.id(), Some(object.hash()));
         match object {
@@ -25,7 +25,7 @@ pub(crate) fn apply(observed: &mut Observed, plan: &Plan, now: Timestamp) {
             Object::Cluster(_) => {
                 observed.cluster.get_or_insert_with(ClusterState::default);
             }
-            Object::MachineDeployment(_) => deployment(observed, &object.to_value(), now),
+            Object::MachineDeployment(_) => deployment(observed, &object.to_value()),
             Object::Addon(_) => {
                 let name = object.id().name;
                 let before = observed.addons.remove(&name);
@@ -79,7 +79,7 @@ fn control_plane(observed: &mut Observed, version: &str, replicas: i32) {
     held.replicas = u32::try_from(replicas).unwrap();
 }
 
-fn deployment(observed: &mut Observed, object: &Value, now: Timestamp) {
+fn deployment(observed: &mut Observed, object: &Value) {
     let metadata = &object["metadata"];
     let machine = &object["spec"]["template"]["spec"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -106,15 +106,17 @@ fn deployment(observed: &mut Observed, object: &Value, now: Timestamp) {
         up_to_date: 0,
         ready: 0,
         current: true,
+        began: None,
         progress: None,
     });
     if held.target != target {
         held.target = target;
         held.up_to_date = 0;
-        held.progress = Some(now);
     }
     let came_from = annotations[CAME_FROM].as_str();
     held.came_from = came_from.map(|text| serde_json::from_str(text).unwrap());
+    let began = annotations[ROLLS_SINCE].as_str();
+    held.began = began.map(|text| text.parse().unwrap());
     held.failed = annotations[FAILED_ROLLOUT].as_str().map(str::to_owned);
     let least = annotations[butler_capi::build::AUTOSCALER_MIN].as_str();
     let least: Option<u32> = least.map(|text| text.parse().unwrap());
@@ -185,7 +187,7 @@ pub(crate) fn running(spec: &butler_capi::TenantSpec, now: Timestamp) -> Observe
     observed.objects = BTreeMap::new();
     for _ in 0..5 {
         let plan = butler_capi::plan(spec, &observed, now);
-        apply(&mut observed, &plan, now);
+        apply(&mut observed, &plan);
         settle(&mut observed);
     }
     let plan = butler_capi::plan(spec, &observed, now);

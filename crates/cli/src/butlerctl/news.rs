@@ -94,17 +94,16 @@ impl News {
         let holds = condition.status == "True";
         let before = self.told.get(kind);
         let message = own_words(condition, all);
-        // What is true from the start, or only repeats what another condition says, is no news.
-        if (before.is_none() && holds) || (message.is_empty() && !holds) {
-            self.fresh.remove(kind);
-            let line = before.map_or_else(String::new, |before| before.line.clone());
-            self.told.insert(kind.clone(), Words { holds, line });
-            return None;
-        }
         let words = Words {
             holds,
             line: format!("{kind}={} {message}", condition.status),
         };
+        // What is true from the start, or only repeats what another condition says, is no news.
+        if (before.is_none() && holds) || (message.is_empty() && !holds) {
+            self.fresh.remove(kind);
+            self.told.insert(kind.clone(), words);
+            return None;
+        }
         if before == Some(&words) {
             self.fresh.remove(kind);
             return None;
@@ -216,7 +215,7 @@ mod tests {
         let told = [
             "phase Updating",
             "WorkersReady=False 3 of 99",
-            "WorkersReady=False 8 of 99",
+            "WorkersReady=False 7 of 99",
         ];
         assert_eq!(lines, told);
     }

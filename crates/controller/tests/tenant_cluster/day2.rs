@@ -145,12 +145,12 @@ async fn a_rollout_that_stops_is_taken_back_after_its_time_and_another_release_h
     let late = SystemClock.now() + ROLLOUT_DEADLINE + SignedDuration::from_mins(1);
     scene.late(late).await;
     scene.pool(|pool| *version(pool) == "v1.34.4").await;
-    let demo = scene
+    scene
         .until("the way back", |demo| {
-            says(demo, "change the spec to try again")
+            let phase = demo.status.as_ref().and_then(|status| status.phase);
+            phase == Some(Phase::Ready) && says(demo, "change the spec to try again")
         })
         .await;
-    assert_eq!(demo.status.unwrap().phase, Some(Phase::Ready));
     scene.late(late + SignedDuration::from_hours(1)).await;
     let pool = scene.pool(|_| true).await;
     assert_eq!(version(&pool), "v1.34.4", "what failed is not tried again");
