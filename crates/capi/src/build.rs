@@ -24,6 +24,7 @@ use butler_api::{
     },
     types::KubeVersion,
 };
+use jiff::Timestamp;
 use k8s_openapi::{
     ByteString,
     api::core::v1::{Namespace, Secret},
@@ -50,6 +51,8 @@ use crate::{
 
 /// Annotation of a pool: what its machines were made from before.
 pub const CAME_FROM: &str = "butler.butlerlabs.dev/came-from";
+/// Annotation of a pool: since when its machines are being replaced.
+pub const ROLLS_SINCE: &str = "butler.butlerlabs.dev/rolls-since";
 /// Annotation of a pool: what did not work and is not tried again.
 pub const FAILED_ROLLOUT: &str = "butler.butlerlabs.dev/failed-rollout";
 /// Annotation by which the autoscaler knows the fewest machines of a pool.
@@ -264,6 +267,8 @@ pub(crate) fn bootstrap(spec: &TenantSpec, pool: &Pool, told: Told) -> Object {
 pub(crate) struct PoolOrder<'a> {
     pub(crate) target: &'a Target,
     pub(crate) came_from: Option<&'a Target>,
+    /// Since when it is being replaced.
+    pub(crate) began: Option<Timestamp>,
     pub(crate) failed: Option<&'a str>,
     /// Whether it sleeps.
     pub(crate) asleep: bool,
@@ -296,6 +301,9 @@ pub(crate) fn machine_deployment(spec: &TenantSpec, pool: &Pool, order: &PoolOrd
     if let Some(target) = order.came_from {
         let text = serde_json::to_string(target).unwrap_or_default();
         annotations.insert(CAME_FROM.to_owned(), text);
+    }
+    if let Some(began) = order.began {
+        annotations.insert(ROLLS_SINCE.to_owned(), began.to_string());
     }
     if let Some(failed) = order.failed {
         annotations.insert(FAILED_ROLLOUT.to_owned(), failed.to_owned());

@@ -73,6 +73,8 @@ pub struct Inputs {
     pub credentials: BTreeMap<String, Hidden>,
     /// Who of its team may see what.
     pub access: Audience,
+    /// What the catalogue says of the addons that it has or wants, by their names there.
+    pub catalogue: BTreeMap<String, addons::Entry>,
     /// Addresses that machines may have, where the provider has to be told.
     pub machine_addresses: Vec<AddressRange>,
     /// Why machines have none yet, and what can be done about it.
@@ -152,14 +154,23 @@ pub struct PoolState {
     pub ready: u32,
     /// Whether the numbers speak about the last change.
     pub current: bool,
-    /// When a machine last became ready, or the rollout started.
+    /// Since when its machines are being replaced, as it was told.
+    pub began: Option<Timestamp>,
+    /// When Cluster API last saw something change of it; that may have been long before a rollout began.
     pub progress: Option<Timestamp>,
 }
 
 impl PoolState {
-    /// Whether its machines are being replaced. A pool that only grows is not: it has nothing to go back to.
+    /// When a rollout last got on: when it began, or when Cluster API last saw something change.
+    pub fn last_progress(&self) -> Option<Timestamp> {
+        self.began.max(self.progress)
+    }
+
+    /// Whether its machines are being replaced. A pool that only grows is not: it has nothing to go back to, and numbers
+    /// that are yet to come speak of its size.
     pub fn is_rolling(&self) -> bool {
-        !self.current
+        let is_told = self.came_from.is_some() || self.failed.is_some();
+        (is_told && !self.current)
             || self.up_to_date < self.replicas
             || (self.came_from.is_some() && self.up_to_date < self.wanted)
     }

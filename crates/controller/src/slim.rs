@@ -28,7 +28,7 @@ pub struct ClusterSummary {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterSummarySpec {
-    /// Its version of Kubernetes, which decides about addons.
+    /// The version of Kubernetes that it wants.
     pub kubernetes_version: String,
     /// Its team.
     pub team_ref: Option<LocalRef>,
@@ -94,6 +94,12 @@ pub struct Switch {
 }
 
 impl ClusterSummary {
+    /// The version of Kubernetes that it runs, which decides about addons; the one that it wants before it runs any.
+    pub fn kubernetes(&self) -> &str {
+        let seen = self.status.observed_state.kubernetes_version.as_deref();
+        seen.unwrap_or(&self.spec.kubernetes_version)
+    }
+
     /// Whether the cluster brings its own addresses.
     pub fn has_own_addresses(&self) -> bool {
         let addons = self.spec.addons.load_balancer.as_ref();
@@ -123,6 +129,18 @@ pub struct ClusterSummaryStatus {
     /// Secret with its kubeconfig, in that namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubeconfig_secret_ref: Option<LocalRef>,
+    /// What it runs.
+    #[serde(default)]
+    pub observed_state: ClusterSummaryState,
+}
+
+/// What a cluster was seen to run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterSummaryState {
+    /// The version of its API server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubernetes_version: Option<String>,
 }
 
 #[cfg(test)]
@@ -133,6 +151,17 @@ mod tests {
 
     fn cluster(spec: &Value) -> ClusterSummary {
         serde_json::from_value(json!({"metadata": {"name": "blue"}, "spec": spec})).unwrap()
+    }
+
+    #[test]
+    fn addons_are_judged_by_the_release_that_runs_and_not_by_one_that_is_only_wanted() {
+        let mut cluster = cluster(&json!({"kubernetesVersion": "v1.35.4"}));
+        assert_eq!(cluster.kubernetes(), "v1.35.4", "it runs none yet");
+        cluster.status = serde_json::from_value(json!({
+            "observedState": {"kubernetesVersion": "v1.34.4"},
+        }))
+        .unwrap();
+        assert_eq!(cluster.kubernetes(), "v1.34.4");
     }
 
     #[test]

@@ -124,6 +124,24 @@ pub struct AddonDefinitionSpec {
     pub maintainer: Option<AddonMaintainer>,
 }
 
+impl AddonDefinitionSpec {
+    /// The versions of Kubernetes that a version of the chart runs on; nothing where it runs on all.
+    pub fn runs_on(&self, version: &str) -> Option<&str> {
+        let by_version = self
+            .chart
+            .iter()
+            .flat_map(|chart| &chart.kubernetes_versions);
+        let mut own = by_version.filter(|(known, _)| is_same_version(known, version));
+        let own = own.next().map(|(_, range)| range.as_str());
+        own.or(self.kubernetes_versions.as_deref())
+    }
+}
+
+/// Whether two versions of a chart are one: Helm takes `v1.2.3` and `1.2.3` for the same.
+pub fn is_same_version(one: &str, other: &str) -> bool {
+    one.trim_start_matches('v') == other.trim_start_matches('v')
+}
+
 /// The shelves of the catalogue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -185,6 +203,10 @@ pub struct AddonChart {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "chart_digests")]
     pub digests: BTreeMap<String, String>,
+    /// Versions of Kubernetes by version of the chart, for versions whose range is not that of the whole entry.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "chart_kubernetes_versions")]
+    pub kubernetes_versions: BTreeMap<String, String>,
     /// Secret in `butler-system` with `username` and `password` for the repository, and `ca.crt` where it has an
     /// authority of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -330,6 +352,14 @@ fn chart_digests(generator: &mut schemars::SchemaGenerator) -> schemars::Schema 
         "type": "object",
         "maxProperties": 64,
         "additionalProperties": crate::butler::addon_options::digest(generator),
+    })
+}
+
+fn chart_kubernetes_versions(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "maxProperties": 64,
+        "additionalProperties": kubernetes_versions(generator),
     })
 }
 

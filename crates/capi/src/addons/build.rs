@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use butler_addons::values::lay_over;
 use butler_api::{butler::tenant_cluster::ManagementMode, names};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Value, json};
 
-use super::{Role, Wanted};
+use super::{Role, Wanted, version};
 use crate::{
     object::{Foreign, Object},
     observe::Observed,
@@ -37,7 +38,7 @@ pub(crate) fn needs_kube_proxy(spec: &TenantSpec, observed: &Observed) -> bool {
 
 /// The addons, once there is something to install them on: before a machine has joined none of them could become
 /// healthy. Those that stand are always written, so that a later change reaches them.
-pub(crate) fn objects(spec: &TenantSpec, observed: &Observed) -> Vec<Object> {
+pub(crate) fn objects(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Vec<Object> {
     let endpoint = observed.control_plane.as_ref();
     let endpoint = endpoint.filter(|held| held.initialized);
     let Some(endpoint) = endpoint.and_then(|held| held.endpoint.as_deref()) else {
@@ -49,11 +50,20 @@ pub(crate) fn objects(spec: &TenantSpec, observed: &Observed) -> Vec<Object> {
         held.map_or(has_nodes, |held| held.ours && !held.ending)
     });
     wanted
-        .map(|wanted| object(spec, observed, wanted, endpoint))
+        .map(|wanted| {
+            let (version, _) = version::choose(spec, observed, wanted, now);
+            object(spec, observed, wanted, version, endpoint)
+        })
         .collect()
 }
 
-fn object(spec: &TenantSpec, observed: &Observed, wanted: &Wanted, endpoint: &str) -> Object {
+fn object(
+    spec: &TenantSpec,
+    observed: &Observed,
+    wanted: &Wanted,
+    version: Option<String>,
+    endpoint: &str,
+) -> Object {
     let identity = &spec.identity;
     let mut labels = identity.labels();
     labels.insert(
@@ -80,7 +90,7 @@ fn object(spec: &TenantSpec, observed: &Observed, wanted: &Wanted, endpoint: &st
         .map(|other| json!({"name": identity.addon(other.addon)}))
         .collect();
     let optional = [
-        ("version", wanted.version.clone().map(Value::from)),
+        ("version", version.map(Value::from)),
         ("values", (values != json!({})).then_some(values)),
         (
             "valuesFrom",

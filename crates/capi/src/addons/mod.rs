@@ -4,9 +4,11 @@
 //! has, in which version, with which values that only the cluster knows, and what waits for what.
 
 mod build;
+mod catalogue;
 mod removal;
 mod repository;
 mod state;
+mod version;
 mod wanted;
 
 use std::collections::BTreeSet;
@@ -18,9 +20,12 @@ use butler_api::butler::{
 use serde_json::Value;
 
 pub(crate) use build::{needs_kube_proxy, objects};
+pub use catalogue::Entry;
 pub(crate) use removal::Removal;
 pub use removal::{Deletion, agreed};
 pub use state::{Facts, State, state};
+pub use version::{Unsuited, Version};
+pub(crate) use version::{late, unsuited};
 pub use wanted::{default_cni, default_load_balancer};
 
 use crate::{names::Identity, spec::Raw};
@@ -86,8 +91,8 @@ pub struct Wanted {
     pub role: Role,
     /// Its name in the catalogue.
     pub addon: &'static str,
-    /// Its version; none: that of the catalogue.
-    pub version: Option<String>,
+    /// Its version, and who says so.
+    pub version: Version,
     /// The values of the cluster's user.
     pub values: Value,
     /// Secrets of the cluster's user that hold further values.

@@ -6,7 +6,7 @@ use butler_api::butler::{
 };
 use serde_json::json;
 
-use super::{Role, Wanted};
+use super::{Role, Version, Wanted};
 use crate::spec::Raw;
 
 const SSH: &str = "ssh://";
@@ -26,7 +26,7 @@ pub(super) fn wanted(asked: &Addons) -> Option<Wanted> {
     Some(Wanted {
         role: Role::Repository,
         addon: "flux-sync",
-        version: None,
+        version: Version::Catalogue,
         values,
         values_from: credentials(repository, &url),
     })

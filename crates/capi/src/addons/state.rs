@@ -26,6 +26,10 @@ pub struct Facts {
     pub phase: Option<TenantAddonPhase>,
     /// What it says.
     pub message: String,
+    /// The version that it is asked to have, by its spec or by a rollout of the catalogue's.
+    pub asked: Option<String>,
+    /// The version that was last tried.
+    pub attempted: Option<String>,
     /// The version that runs.
     pub version: Option<String>,
     /// Whether it is on its way out.
@@ -33,6 +37,12 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// The version that it has, or is on its way to.
+    pub(super) fn stands_at(&self) -> Option<&str> {
+        let known = [&self.asked, &self.attempted, &self.version];
+        known.into_iter().flatten().next().map(String::as_str)
+    }
+
     /// Whether it cannot be waited for: it tries again, and may do so for ever.
     fn is_troubled(&self) -> bool {
         matches!(

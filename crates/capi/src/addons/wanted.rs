@@ -13,7 +13,7 @@ use butler_api::{
 };
 use serde_json::Value;
 
-use super::{Role, Wanted, repository};
+use super::{Role, Version, Wanted, repository};
 use crate::spec::Raw;
 
 /// One role as its user has it: nothing said, not wanted, or which addon.
@@ -54,11 +54,16 @@ pub(super) fn resolve(raw: &Raw<'_>) -> (Vec<Wanted>, Vec<Role>) {
                 values,
             } => {
                 decided.push(role);
-                let version = version.filter(|version| !version.is_empty());
+                let own = version.filter(|version| !version.is_empty());
+                let version = match (own, default_version(&defaults, addon)) {
+                    (Some(own), _) => Version::Own(own),
+                    (None, Some(default)) => Version::Platform(default),
+                    (None, None) => Version::Catalogue,
+                };
                 wanted.push(Wanted {
                     role,
                     addon,
-                    version: version.or_else(|| default_version(&defaults, addon)),
+                    version,
                     values: values.unwrap_or_default(),
                     values_from: Vec::new(),
                 });

@@ -206,7 +206,7 @@ pub fn decide(
 }
 
 fn has_stopped(pool: &PoolState, now: Timestamp) -> bool {
-    let Some(progress) = pool.progress else {
+    let Some(progress) = pool.last_progress() else {
         return false;
     };
     now.duration_since(progress) > ROLLOUT_DEADLINE

@@ -9,9 +9,13 @@ use jiff::Timestamp;
 
 use super::{
     removed::{Calls, RemovedApi},
-    schedule::{Window, next_opening, open_until},
+    schedule::{next_opening, open_until},
 };
-use crate::observe::{ControlPlaneState, Observed};
+use crate::{
+    addons::{self, Unsuited},
+    observe::{ControlPlaneState, Observed},
+    spec::TenantSpec,
+};
 
 /// How many minor versions a kubelet may be behind its API server.
 pub const SKEW: u16 = 3;
@@ -37,6 +41,8 @@ pub enum Obstacle {
     ControlPlane,
     /// A pool is busy with an earlier change.
     Pool(String),
+    /// An addon does not run on the release.
+    Addon(Unsuited),
     /// Somebody still calls APIs that the release no longer has.
     RemovedApis(Vec<RemovedApi>),
     /// What is still called could not be found out.
@@ -63,6 +69,13 @@ impl Obstacle {
             }
             Self::Pool(pool) => format!(
                 "the upgrade to {wanted} waits for pool {pool}, which still replaces machines"
+            ),
+            Self::Addon(Unsuited {
+                name,
+                version,
+                range,
+            }) => format!(
+                "the upgrade to {wanted} waits for TenantAddon {name}: its version {version} runs on Kubernetes {range}; give the addon a version that runs on {wanted}, set spec.kubernetesVersion to a release in that range, or remove the addon"
             ),
             Self::RemovedApis(apis) => {
                 let apis: Vec<String> = apis.iter().map(ToString::to_string).collect();
@@ -98,12 +111,8 @@ pub struct Upgrade {
 }
 
 /// Decides which versions are written.
-pub fn decide(
-    wanted: KubeVersion,
-    observed: &Observed,
-    windows: &[Window],
-    now: Timestamp,
-) -> Upgrade {
+pub fn decide(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Upgrade {
+    let wanted = spec.version;
     let Some(held) = &observed.control_plane else {
         return Upgrade {
             control_plane: wanted,
@@ -118,7 +127,7 @@ pub fn decide(
             obstacle: None,
         };
     }
-    match obstacle(wanted, held, observed, windows, now) {
+    match obstacle(spec, held, observed, now) {
         None => Upgrade {
             control_plane: wanted,
             machines: None,
@@ -141,12 +150,12 @@ fn serves(held: &ControlPlaneState, version: KubeVersion) -> Option<KubeVersion>
 
 /// The checks before an upgrade, cheapest to explain first.
 fn obstacle(
-    wanted: KubeVersion,
+    spec: &TenantSpec,
     held: &ControlPlaneState,
     observed: &Observed,
-    windows: &[Window],
     now: Timestamp,
 ) -> Option<Obstacle> {
+    let (wanted, windows) = (spec.version, &spec.windows);
     // Nothing runs yet: there is nothing to protect.
     if !held.initialized {
         return None;
@@ -179,6 +188,10 @@ fn obstacle(
     if let Some((name, _)) = busy {
         return Some(Obstacle::Pool(name.clone()));
     }
+    // Before the window: whoever has to act can do so while it is closed.
+    if let Some(unsuited) = addons::unsuited(spec, observed, wanted, now) {
+        return Some(Obstacle::Addon(unsuited));
+    }
     if open_until(windows, now).is_none() {
         return Some(Obstacle::Window {
             opens: next_opening(windows, now),
@@ -193,12 +206,8 @@ fn obstacle(
 
 /// Whether an upgrade that nothing else holds goes to a release that may have fewer APIs: then is the time to ask which
 /// are called. A control plane that does not serve cannot say so, and is helped by another release.
-pub fn removes_apis(
-    wanted: KubeVersion,
-    observed: &Observed,
-    windows: &[Window],
-    now: Timestamp,
-) -> bool {
+pub fn removes_apis(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> bool {
+    let wanted = spec.version;
     observed.control_plane.as_ref().is_some_and(|held| {
         let goes_on = held
             .running
@@ -206,6 +215,6 @@ pub fn removes_apis(
         held.available
             && goes_on
             && held.wanted != wanted
-            && obstacle(wanted, held, observed, windows, now).is_none()
+            && obstacle(spec, held, observed, now).is_none()
     })
 }

@@ -4,21 +4,19 @@
 //! with the addons that give these back still there, which go after them. Machines go before the control plane, which they are drained through. Addresses are free only once the machines
 //! that announced them are gone. The namespace goes last.
 
-use butler_api::butler::{TenantCluster, tenant_cluster::Phase};
+use butler_api::butler::tenant_cluster::Phase;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::{
-    Changes, Finding, Numbers, Plan, Truth, Uses,
+    Changes, Finding, Leaving, Numbers, Plan, Truth, Uses,
     inside::{self, Held, Outlook},
 };
 use crate::{
     addons::{Facts, Role},
-    core::{CONTROL_PLANE, GROUP},
-    names::Identity,
     object::ObjectId,
     observe::{Observed, Standing},
-    spec::TenantSpec,
+    reason::Reason,
 };
 
 /// How long addons may take to go. A cluster whose API server or nodes are dead cannot remove them, and must not
@@ -52,59 +50,6 @@ pub enum Step {
     Namespace,
     /// Addresses can be given back, and the cluster may go. What a forced deletion leaves is in `waits`.
     Done,
-}
-
-/// A cluster that goes, whatever its spec and its provider say by now: who it is, and whether it may go. What it was made
-/// into is known by what stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leaving {
-    /// Who it is.
-    pub identity: Identity,
-    /// Whether nothing of it may be removed.
-    pub protected: bool,
-}
-
-impl Leaving {
-    /// Nothing where no cluster could ever be made, because it has no name for one.
-    pub fn of(raw: &TenantCluster) -> Option<Self> {
-        let name = raw.metadata.name.as_deref()?.parse().ok()?;
-        Some(Self {
-            identity: Identity::new(name, raw),
-            protected: raw.spec.deletion_protection,
-        })
-    }
-
-    fn cluster(&self) -> ObjectId {
-        self.named(&format!("{GROUP}/v1beta2"), "Cluster")
-    }
-
-    fn control_plane(&self) -> ObjectId {
-        self.named(&format!("{CONTROL_PLANE}/v1alpha1"), "StewardControlPlane")
-    }
-
-    fn namespace(&self) -> ObjectId {
-        ObjectId {
-            name: self.identity.tenant_namespace(),
-            ..self.named("v1", "Namespace")
-        }
-    }
-
-    fn named(&self, api_version: &str, kind: &str) -> ObjectId {
-        ObjectId {
-            api_version: api_version.to_owned(),
-            kind: kind.to_owned(),
-            name: self.identity.cluster().to_owned(),
-        }
-    }
-}
-
-impl From<&TenantSpec> for Leaving {
-    fn from(spec: &TenantSpec) -> Self {
-        Self {
-            identity: spec.identity.clone(),
-            protected: spec.protected,
-        }
-    }
 }
 
 /// What is done now.
@@ -170,7 +115,7 @@ pub fn end(leaving: &Leaving, observed: &Observed, now: Timestamp) -> Plan {
     findings.extend(left.clone().map(|message| Finding {
         kind: LEFT_BEHIND,
         status: Truth::True,
-        reason: "GivenUp",
+        reason: Reason::GivenUp,
         message,
     }));
     if step == Step::Done {
@@ -205,14 +150,14 @@ fn resumed(leaving: &Leaving, observed: &Observed, delete: &[ObjectId]) -> Optio
 
 fn ready(step: Step, is_late: bool, wait: Option<&String>, left: Option<&str>) -> Finding {
     let reason = match step {
-        Step::Protected => "DeletionProtected",
-        _ if is_late => "DeletionLate",
-        Step::Addons => "DeletingAddons",
-        Step::Inside => "DeletingServicesAndVolumes",
-        Step::Machines => "DeletingMachines",
-        Step::ControlPlane => "DeletingControlPlane",
-        Step::Namespace => "DeletingNamespace",
-        Step::Done => "Deleted",
+        Step::Protected => Reason::DeletionProtected,
+        _ if is_late => Reason::DeletionLate,
+        Step::Addons => Reason::DeletingAddons,
+        Step::Inside => Reason::DeletingServicesAndVolumes,
+        Step::Machines => Reason::DeletingMachines,
+        Step::ControlPlane => Reason::DeletingControlPlane,
+        Step::Namespace => Reason::DeletingNamespace,
+        Step::Done => Reason::Deleted,
     };
     let wait = wait.map_or("everything is removed", String::as_str);
     Finding {

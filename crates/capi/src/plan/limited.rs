@@ -37,7 +37,7 @@ pub(super) fn finding(against: &[Excess]) -> Finding {
         None => Finding {
             kind: KIND,
             status: Truth::True,
-            reason: Reason::WithinQuota.as_str(),
+            reason: Reason::WithinQuota,
             message: "the cluster may have what it asks for".to_owned(),
         },
         Some(excess) => Finding {

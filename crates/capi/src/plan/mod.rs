@@ -25,18 +25,24 @@ use crate::{
 
 mod deletion;
 pub mod dns;
+mod finding;
 pub mod inside;
+mod leaving;
 mod limited;
 mod network;
 mod paused;
+mod phase;
 mod pools;
 mod print;
 mod report;
 mod uses;
 
-pub use deletion::{LEFT_BEHIND, Leaving, Step, asks_inside, end};
+pub use deletion::{LEFT_BEHIND, Step, asks_inside, end};
+pub use finding::{Finding, Truth};
+pub use leaving::Leaving;
+pub use phase::failed;
 pub use pools::Roll;
-pub use report::{Finding, Numbers, Truth, failed};
+pub use report::Numbers;
 pub use uses::Uses;
 
 /// How soon a tenant that could not be asked about joining is asked again.
@@ -155,7 +161,7 @@ pub fn plan(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Plan {
         wake: Vec::new(),
     };
     let doze = day2::doze(spec, observed, now);
-    let upgrade = day2::decide_upgrade(spec.version, observed, &spec.windows, now);
+    let upgrade = day2::decide_upgrade(spec, observed, now);
     match observed.namespace {
         Standing::Missing | Standing::Ours => serve(&mut draft, doze, &upgrade),
         Standing::Ending => {
@@ -213,13 +219,19 @@ fn serve(draft: &mut Draft<'_>, doze: Doze, upgrade: &Upgrade) {
             }
             day2::Obstacle::Step { .. }
             | day2::Obstacle::Skew { .. }
+            | day2::Obstacle::Addon(_)
             | day2::Obstacle::ControlPlane
             | day2::Obstacle::Pool(_) => {}
         }
     }
     joining(draft);
     pools::plan(draft, doze, upgrade);
-    draft.objects.extend(addons::objects(spec, draft.observed));
+    let addons = addons::objects(spec, draft.observed, draft.now);
+    draft.objects.extend(addons);
+    for late in addons::late(spec, draft.observed, draft.now) {
+        draft.waits.push(late.message());
+        draft.wake.extend(late.opens);
+    }
     agreements(draft);
     let dns = draft.observed.dns.as_ref();
     draft.wake.extend(dns.map(|gap| gap.look));

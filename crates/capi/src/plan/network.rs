@@ -38,7 +38,7 @@ pub(super) fn finding(source: &Source, seen: Option<&Facts>) -> Option<Finding> 
     Some(Finding {
         kind: KIND,
         status,
-        reason: reason.as_str(),
+        reason,
         message,
     })
 }

@@ -11,7 +11,7 @@ use crate::{
 };
 
 const KIND: &str = "Paused";
-const REASON: &str = Reason::Paused.as_str();
+const REASON: Reason = Reason::Paused;
 const WHY: &str =
     "the cluster is paused: nothing of it is changed until spec.paused is false again";
 

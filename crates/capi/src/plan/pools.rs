@@ -173,6 +173,16 @@ fn order(
         &PoolOrder {
             target,
             came_from: decision.came_from(),
+            began: match decision {
+                Decision::Roll { .. } => Some(draft.now),
+                Decision::Rolling { .. } => state.and_then(|state| state.began),
+                Decision::Make(_)
+                | Decision::Stay(_)
+                | Decision::Hold { .. }
+                | Decision::TakeBack { .. }
+                | Decision::Failed { .. }
+                | Decision::Stuck { .. } => None,
+            },
             failed: decision.failed(),
             asleep,
         },
@@ -215,9 +225,12 @@ fn note(draft: &mut Draft<'_>, pool: &Pool, state: Option<&PoolState>, decision:
             draft.is_settled = false;
         }
         Decision::Rolling { to, from } => {
-            roll(to, from.as_ref(), false);
+            // A new machine is not counted among those that are up to date at once: it replaces nobody.
+            if let Some(from) = from {
+                roll(to, Some(from), false);
+            }
             draft.is_settled = false;
-            let deadline = state.and_then(|state| state.progress);
+            let deadline = state.and_then(PoolState::last_progress);
             let deadline = deadline.and_then(|at| at.checked_add(day2::ROLLOUT_DEADLINE).ok());
             draft.wake.extend(deadline);
         }

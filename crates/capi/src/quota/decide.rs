@@ -88,7 +88,7 @@ fn forbids(limits: &Limits, claim: &Claim) -> Option<Excess> {
     };
     if let Some(version) = claim.version.filter(|version| !team.allows(*version)) {
         return Some(Excess {
-            reason: Reason::VersionNotAllowed.as_str(),
+            reason: Reason::VersionNotAllowed,
             message: allowed(
                 &format!("Kubernetes {version}"),
                 team.versions.join(", "),
@@ -102,7 +102,7 @@ fn forbids(limits: &Limits, claim: &Claim) -> Option<Excess> {
     }
     let names: Vec<String> = team.providers.iter().map(|it| word(*it)).collect();
     Some(Excess {
-        reason: Reason::ProviderNotAllowed.as_str(),
+        reason: Reason::ProviderNotAllowed,
         message: allowed(
             &format!("{} ({})", claim.provider, word(asked)),
             names.join(", "),
@@ -171,7 +171,7 @@ impl Used {
         if let Some((next, limit)) = over(self.clusters, team.clusters) {
             let raise = raise(team.is_default, &team.set_by, "maxClusters", "maxClusters");
             return Some(Excess {
-                reason: Reason::QuotaExceeded.as_str(),
+                reason: Reason::QuotaExceeded,
                 message: format!(
                     "the team would have {next} of {limit} clusters: delete one, or {raise}"
                 ),
@@ -183,7 +183,7 @@ impl Used {
             let used = self.environments.get(name).copied().unwrap_or(0);
             if let Some((next, limit)) = over(used, environment.clusters) {
                 return Some(Excess {
-                    reason: Reason::EnvQuotaExceeded.as_str(),
+                    reason: Reason::EnvQuotaExceeded,
                     message: format!(
                         "environment {name} would have {next} of {limit} clusters: delete one, or have limits.maxClusters of the environment raised"
                     ),
@@ -194,7 +194,7 @@ impl Used {
                 let used = self.members.get(&place).copied().unwrap_or(0);
                 if let Some((next, limit)) = over(used, environment.clusters_of_one) {
                     return Some(Excess {
-                        reason: Reason::PerMemberCapExceeded.as_str(),
+                        reason: Reason::PerMemberCapExceeded,
                         message: format!(
                             "{} would have {next} of {limit} clusters in environment {name}: delete one, or have limits.maxClustersPerMember of the environment raised",
                             place.1
@@ -207,7 +207,7 @@ impl Used {
         let used = self.providers.get(&claim.provider).map_or(0, |used| used.0);
         let (next, limit) = over(used, provider.clusters)?;
         Some(Excess {
-            reason: Reason::QuotaExceeded.as_str(),
+            reason: Reason::QuotaExceeded,
             message: format!(
                 "the team would have {next} of {limit} clusters on ProviderConfig {0}: delete one, or have spec.limits.maxClustersPerTeam of {0} raised",
                 claim.provider
@@ -226,7 +226,7 @@ impl Used {
         let had = before.copied().unwrap_or_default();
         let next = swap(&self.total, before, after);
         let of_team = |next: &dyn Display, limit: &dyn Display, what: &str, own, default| Excess {
-            reason: Reason::QuotaExceeded.as_str(),
+            reason: Reason::QuotaExceeded,
             message: format!(
                 "the team would have {next} of {limit} {what}: ask for less, or {}",
                 raise(team.is_default, &team.set_by, own, default)
@@ -240,7 +240,7 @@ impl Used {
                 "maxWorkersPerCluster",
             );
             return Some(Excess {
-                reason: Reason::QuotaExceeded.as_str(),
+                reason: Reason::QuotaExceeded,
                 message: format!(
                     "the cluster would have {} of {limit} workers: ask for less, or {raise}",
                     after.nodes
@@ -290,7 +290,7 @@ impl Used {
         let next = used.saturating_sub(had.nodes).saturating_add(after.nodes);
         let limit = over(had.nodes, after.nodes, next, provider.nodes)?;
         Some(Excess {
-            reason: Reason::QuotaExceeded.as_str(),
+            reason: Reason::QuotaExceeded,
             message: format!(
                 "the team would have {next} of {limit} workers on ProviderConfig {0}: ask for less, or have spec.limits.maxNodesPerTeam of {0} raised",
                 claim.provider

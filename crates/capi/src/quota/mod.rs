@@ -17,6 +17,8 @@ pub use usage::{Usage, usage};
 
 pub(crate) use hold::held;
 
+use crate::reason::Reason;
+
 /// What the limits say about one cluster. The default is that it may have what it asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
@@ -41,7 +43,7 @@ pub struct Hold {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excess {
     /// One word for programs.
-    pub reason: &'static str,
+    pub reason: Reason,
     /// The figures, and what can be done about them.
     pub message: String,
 }

@@ -167,6 +167,7 @@ pub(crate) fn inputs() -> Inputs {
     ];
     Inputs {
         access: butler_capi::access::Audience::Unknown,
+        catalogue: BTreeMap::new(),
         credentials: credentials
             .into_iter()
             .map(|(key, value)| (key.to_owned(), Hidden::new(value)))

@@ -62,7 +62,7 @@ fn access_that_is_not_known_is_left_as_it_stands() {
     let mut world = observed();
     world.inputs.access = Audience::Team(Access::default());
     let with = plan(&spec, &world, now());
-    crate::world::apply(&mut world, &with, now());
+    crate::world::apply(&mut world, &with);
     crate::world::settle(&mut world);
     world.inputs.access = Audience::Unknown;
     let without = plan(&spec, &world, now());
@@ -88,7 +88,7 @@ fn seen() -> Observed {
         operators: vec![person("vera")],
     });
     let with = plan(&spec("local", &json!({})), &world, now());
-    crate::world::apply(&mut world, &with, now());
+    crate::world::apply(&mut world, &with);
     crate::world::settle(&mut world);
     world
 }

@@ -60,7 +60,10 @@ fn a_cluster_that_is_only_looked_at_is_given_nothing_and_loses_nothing() {
     assert_eq!(addons(&plan), 0);
     assert_eq!(plan.phase, Phase::Ready);
     let said = finding(&plan, "AddonsReady");
-    assert_eq!((said.status, said.reason), (Truth::True, "Observed"));
+    assert_eq!(
+        (said.status, said.reason.as_str()),
+        (Truth::True, "Observed")
+    );
     assert!(said.message.contains("2 that it installed"), "{plan}");
     assert!(!has_kube_proxy(&plan), "Cilium is still there");
 }
@@ -87,7 +90,7 @@ fn a_cluster_that_is_only_looked_at_from_the_start_has_kube_proxy_as_nobody_inst
     };
     for _ in 0..4 {
         let plan = plan(&asked, &world, now());
-        apply(&mut world, &plan, now());
+        apply(&mut world, &plan);
         settle(&mut world);
     }
     let said = finding(&plan(&asked, &world, now()), "AddonsReady");

@@ -57,7 +57,7 @@ fn an_upgrade_takes_the_control_plane_first_and_then_the_pools_one_by_one() {
         if seen.last() != Some(&step) {
             seen.push(step);
         }
-        apply(&mut world, &plan, now());
+        apply(&mut world, &plan);
         settle(&mut world);
     }
     let step =
@@ -79,7 +79,7 @@ fn pools_wait_while_the_control_plane_does_not_serve_the_new_version() {
     let mut world = running(&two_pools("v1.34.4"), now());
     let wanted = two_pools("v1.35.4");
     let first = plan(&wanted, &world, now());
-    apply(&mut world, &first, now());
+    apply(&mut world, &first);
     let during = plan(&wanted, &world, now());
     assert_eq!(versions(&during).1, ["v1.34.4", "v1.34.4"]);
     assert_eq!(during.phase, Phase::Updating);
@@ -90,6 +90,31 @@ fn pools_wait_while_the_control_plane_does_not_serve_the_new_version() {
             .any(|wait| wait.contains("control plane comes first")),
         "{during}"
     );
+}
+
+#[test]
+fn a_pool_that_only_grows_is_not_said_to_be_replaced() {
+    let mut world = running(&spec("local", &json!({})), now());
+    let wanted = spec("local", &json!({"workers": {"replicas": 5}}));
+    let first = plan(&wanted, &world, now());
+    apply(&mut world, &first);
+    let quiet = |world: &Observed| {
+        let during = plan(&wanted, world, now());
+        assert_eq!(during.phase, Phase::Updating, "{during}");
+        assert!(during.rolls.is_empty(), "{during}");
+        let said = during.findings.iter().map(|it| &it.message);
+        assert!(
+            !said.into_iter().any(|it| it.contains("replaced")),
+            "{during:?}"
+        );
+    };
+    // Cluster API has not seen the new size yet.
+    world.pools.get_mut("workers").unwrap().current = false;
+    quiet(&world);
+    // It has, and made machines that it does not call up to date yet.
+    let pool = world.pools.get_mut("workers").unwrap();
+    (pool.current, pool.replicas) = (true, 5);
+    quiet(&world);
 }
 
 #[test]
@@ -165,7 +190,7 @@ fn stopped(from: &TenantSpec, to: &TenantSpec) -> Observed {
     let mut world = running(from, now());
     for _ in 0..2 {
         let plan = plan(to, &world, now());
-        apply(&mut world, &plan, now());
+        apply(&mut world, &plan);
         let held = world.control_plane.as_mut().unwrap();
         held.running = Some(held.wanted);
     }
@@ -174,6 +199,28 @@ fn stopped(from: &TenantSpec, to: &TenantSpec) -> Observed {
     pool.replicas = 4;
     pool.up_to_date = 1;
     world
+}
+
+#[test]
+fn a_rollout_that_begins_long_after_the_last_change_is_not_called_stopped() {
+    let other = spec(
+        "local",
+        &json!({"workers": {"machineTemplate": {"cpu": 8}}}),
+    );
+    let mut world = running(&spec("local", &json!({})), now());
+    world.pools.get_mut("workers").unwrap().progress = Some(now());
+    let later = now().checked_add(SignedDuration::from_hours(10)).unwrap();
+    let first = plan(&other, &world, later);
+    apply(&mut world, &first);
+    // Cluster API has not seen it, and what it says is ten hours old.
+    let pool = world.pools.get_mut("workers").unwrap();
+    (pool.current, pool.up_to_date) = (false, 3);
+    let wanted = pool.target.clone();
+    let during = plan(&other, &world, later);
+    assert!(during.changes.is_empty(), "{during}");
+    assert!(!during.rolls[0].back, "{during}");
+    apply(&mut world, &during);
+    assert_eq!(world.pools["workers"].target, wanted);
 }
 
 #[test]
@@ -205,12 +252,12 @@ fn a_rollout_that_stops_is_taken_back_and_not_tried_again_until_the_spec_changes
             .any(|wait| wait.contains("did not become ready")),
         "{back}"
     );
-    apply(&mut world, &back, late);
+    apply(&mut world, &back);
     assert_eq!(world.pools["workers"].target, before);
     settle(&mut world);
     for _ in 0..3 {
         let held = plan(&bad, &world, late);
-        apply(&mut world, &held, late);
+        apply(&mut world, &held);
         assert_eq!(world.pools["workers"].target, before, "{held}");
         assert!(
             held.rolls.is_empty() && held.waits[0].contains("change the spec to try again"),
@@ -292,21 +339,24 @@ fn a_cluster_falls_asleep_workers_first_and_wakes_control_plane_first() {
     assert_eq!(replicas(&first), [1, 0, 0], "workers go first");
     assert_eq!(patience(&first), [30; 2], "no other node would take pods");
     assert_eq!(first.phase, Phase::Updating);
-    apply(&mut world, &first, now());
+    apply(&mut world, &first);
     settle(&mut world);
     let second = plan(&sleeping(true), &world, now());
     assert_eq!(replicas(&second), [0, 0, 0]);
-    apply(&mut world, &second, now());
+    apply(&mut world, &second);
     settle(&mut world);
     let asleep = plan(&sleeping(true), &world, now());
     assert!(asleep.changes.is_empty(), "{asleep}");
     assert_eq!(
-        (asleep.phase, asleep.findings.last().unwrap().reason),
+        (
+            asleep.phase,
+            asleep.findings.last().unwrap().reason.as_str()
+        ),
         (Phase::Ready, "Hibernated")
     );
     let woken = plan(&sleeping(false), &world, now());
     assert_eq!(replicas(&woken), [1, 0, 0], "the control plane wakes first");
-    apply(&mut world, &woken, now());
+    apply(&mut world, &woken);
     settle(&mut world);
     let awake = plan(&sleeping(false), &world, now());
     assert_eq!(
@@ -314,7 +364,7 @@ fn a_cluster_falls_asleep_workers_first_and_wakes_control_plane_first() {
         [1, 3, -1],
         "the autoscaler owns its pool again"
     );
-    apply(&mut world, &awake, now());
+    apply(&mut world, &awake);
     settle(&mut world);
     let ready = plan(&sleeping(false), &world, now());
     assert!(ready.changes.is_empty(), "{ready}");

@@ -292,7 +292,7 @@ fn a_deletion_that_takes_long_says_so_and_names_the_machine_that_holds_it() {
     world.cluster.as_mut().unwrap().ending = true;
     world.machines[0].message = Some("pod db/postgres-0 cannot be evicted".to_owned());
     let plan = plan(&spec, &world, later(61));
-    assert_eq!(plan.findings[0].reason, "DeletionLate");
+    assert_eq!(plan.findings[0].reason.as_str(), "DeletionLate");
     assert!(plan.waits[0].contains("db/postgres-0"), "{plan}");
     assert!(plan.changes.delete.is_empty(), "it was already asked to go");
 }

@@ -13,6 +13,7 @@ mod common;
 mod access;
 mod addons;
 mod addons_management;
+mod addons_versions;
 mod day2;
 mod deletion;
 mod formats;

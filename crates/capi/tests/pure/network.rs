@@ -61,7 +61,11 @@ fn network(wanted: &TenantSpec, seen: Facts) -> Finding {
 /// Asserts status and reason, and gives the words.
 fn says(said: &Finding, holds: bool, reason: &str) -> String {
     let status = if holds { Truth::True } else { Truth::False };
-    assert_eq!((said.status, said.reason), (status, reason), "{said:?}");
+    assert_eq!(
+        (said.status, said.reason.as_str()),
+        (status, reason),
+        "{said:?}"
+    );
     said.message.clone()
 }
 

@@ -24,7 +24,7 @@ fn with_workers(count: u32) -> TenantSpec {
 /// Makes a plan and carries it out, as far as an API server does so at once.
 fn step(wanted: &TenantSpec, world: &mut Observed) -> Plan {
     let next = plan(wanted, world, now());
-    apply(world, &next, now());
+    apply(world, &next);
     next
 }
 
@@ -84,7 +84,10 @@ fn a_cluster_without_workers_is_ready_and_says_that_its_addons_are_still_to_come
         let plan = plan(&wanted, &running(&wanted, now()), now());
         assert_eq!(plan.phase, Phase::Ready, "{plan}");
         let said = finding(&plan, "AddonsReady");
-        assert_eq!((said.status, said.reason), (Truth::True, "NoWorkers"));
+        assert_eq!(
+            (said.status, said.reason.as_str()),
+            (Truth::True, "NoWorkers")
+        );
         assert_eq!(said.message, "they come with the first worker");
     }
 }

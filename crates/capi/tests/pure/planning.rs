@@ -34,19 +34,19 @@ fn a_cluster_grows_through_the_phases_of_the_documents() {
         !has_pool(&first),
         "Cluster API is slow to look again after a control plane that is not ready"
     );
-    apply(&mut world, &first, now());
+    apply(&mut world, &first);
     settle(&mut world);
     let second = plan(&spec, &world, now());
     assert_eq!(second.phase, Phase::Provisioning);
     assert!(has_pool(&second));
-    apply(&mut world, &second, now());
+    apply(&mut world, &second);
     settle(&mut world);
     // Nodes are not ready without a network, which is an addon.
     world.pools.get_mut("workers").unwrap().ready = 0;
     let third = plan(&spec, &world, now());
     assert_eq!(third.phase, Phase::Installing);
     settle(&mut world);
-    apply(&mut world, &third, now());
+    apply(&mut world, &third);
     let fourth = plan(&spec, &world, now());
     assert_eq!(fourth.phase, Phase::Ready);
     assert!(
@@ -128,7 +128,7 @@ fn a_new_machine_size_is_a_new_template_and_the_old_one_goes_after_the_rollout()
         start.changes.delete.is_empty(),
         "the old template is needed to go back"
     );
-    apply(&mut world, &start, now());
+    apply(&mut world, &start);
     world.phase = Some(Phase::Ready);
     let during = plan(&large, &world, now());
     assert_eq!(during.phase, Phase::Updating);
@@ -156,7 +156,7 @@ fn going_back_and_forth_gives_the_same_objects() {
     for spec in [&b, &a] {
         for _ in 0..3 {
             let plan = plan(spec, &world, now());
-            apply(&mut world, &plan, now());
+            apply(&mut world, &plan);
             settle(&mut world);
         }
     }
@@ -179,7 +179,7 @@ fn pools_roll_one_after_the_other() {
         start.waits.iter().any(|wait| wait.contains("pool b wait")),
         "{start}"
     );
-    apply(&mut world, &start, now());
+    apply(&mut world, &start);
     let during = plan(&wanted, &world, now());
     assert!(
         during.waits.iter().any(|wait| wait.contains("pool b wait")),
@@ -217,7 +217,7 @@ fn a_pool_that_left_the_spec_goes_with_everything_of_its_own() {
             .all(|id| id.name.starts_with("my-cluster-b")),
         "{plan}"
     );
-    apply(&mut world, &plan, now());
+    apply(&mut world, &plan);
     assert!(butler_capi::plan(&one, &world, now()).changes.is_empty());
 }
 

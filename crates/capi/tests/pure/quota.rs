@@ -52,7 +52,7 @@ fn claim(uid: &str, second: i64, held: Option<u32>, asks: u32) -> Claim {
 
 fn refusal(quota: &Quota) -> (&'static str, &str) {
     let excess = quota.refused.as_ref().expect("it is refused");
-    (excess.reason, &excess.message)
+    (excess.reason.as_str(), &excess.message)
 }
 
 #[test]
@@ -228,7 +228,11 @@ fn environments_limit_clusters_altogether_and_of_each_member() {
         of("d", 4, "dev", "eve@example.com"),
         of("e", 5, "free", "eve@example.com"),
     ];
-    let reason = |uid| decide(&limits, &claims, uid).refused.map(|it| it.reason);
+    let reason = |uid| {
+        decide(&limits, &claims, uid)
+            .refused
+            .map(|it| it.reason.as_str())
+    };
     let reasons = ["a", "b", "c", "d", "e"].map(reason);
     let expected = [
         None,
@@ -312,7 +316,7 @@ fn a_cluster_that_is_refused_is_made_of_nothing() {
     assert!(plan.objects.is_empty() && plan.changes.is_empty());
     for kind in ["QuotaSatisfied", "Ready"] {
         assert_eq!(finding(&plan, kind).status, Truth::False);
-        assert_eq!(finding(&plan, kind).reason, "QuotaExceeded");
+        assert_eq!(finding(&plan, kind).reason.as_str(), "QuotaExceeded");
     }
 }
 
@@ -335,7 +339,7 @@ fn a_scale_up_over_the_limit_holds_the_workers_and_says_so_and_a_higher_limit_he
     assert_eq!(held.numbers.desired, 3);
     let quota = finding(&held, "QuotaSatisfied");
     assert_eq!(
-        (quota.status, quota.reason),
+        (quota.status, quota.reason.as_str()),
         (Truth::False, "QuotaExceeded")
     );
     assert!(
@@ -366,7 +370,10 @@ fn a_release_that_a_team_may_not_use_is_not_upgraded_to() {
     );
     let held = plan(&after, &world, now());
     assert!(held.changes.is_empty(), "{held}");
-    assert_eq!(finding(&held, "QuotaSatisfied").reason, "VersionNotAllowed");
+    assert_eq!(
+        finding(&held, "QuotaSatisfied").reason.as_str(),
+        "VersionNotAllowed"
+    );
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn a_tenant_is_asked_only_when_an_upgrade_to_another_minor_release_is_about_to_b
     let release = |version: &str| spec("local", &json!({"kubernetesVersion": version}));
     let mut world = running(&release("v1.34.4"), now());
     let asks = |version: &str, world: &butler_capi::Observed| {
-        upgrade_removes_apis(version.parse().unwrap(), world, &[], now())
+        upgrade_removes_apis(&release(version), world, now())
     };
     assert!(asks("v1.35.4", &world));
     assert!(!asks("v1.34.4", &world), "nothing is wanted");

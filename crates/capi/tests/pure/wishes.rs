@@ -21,7 +21,7 @@ fn told(wanted: &TenantSpec, world: &Observed) -> (String, Vec<String>) {
 fn an_upgrade_that_does_not_come_up_may_be_exchanged_or_taken_back() {
     let mut world = running(&two_pools("v1.33.9"), now());
     let bad = plan(&two_pools("v1.34.4"), &world, now());
-    apply(&mut world, &bad, now());
+    apply(&mut world, &bad);
     world.control_plane.as_mut().unwrap().available = false;
     for better in ["v1.34.2", "v1.34.9", "v1.33.9", "v1.33.10"] {
         assert_eq!(told(&two_pools(better), &world).0, better);
@@ -75,7 +75,7 @@ proptest! {
             // Half of the wishes are overtaken by the next one before anything has become true.
             for _ in 0..if half { 1 } else { 12 } {
                 let plan = plan(&last, &world, now());
-                apply(&mut world, &plan, now());
+                apply(&mut world, &plan);
                 if !half {
                     settle(&mut world);
                 }
@@ -88,7 +88,7 @@ proptest! {
         for _ in 0..16 {
             settle(&mut world);
             let plan = plan(&last, &world, now());
-            apply(&mut world, &plan, now());
+            apply(&mut world, &plan);
         }
         let end = plan(&last, &world, now());
         prop_assert!(end.changes.is_empty(), "{}", end);

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use butler_api::butler::tenant_addon::TenantAddonPhase;
 use butler_capi::{
-    Object, Observed, Plan, Reason,
+    Object, Observed, Plan,
     addons::Facts,
-    build::{CAME_FROM, FAILED_ROLLOUT},
+    build::{CAME_FROM, FAILED_ROLLOUT, ROLLS_SINCE},
     day2::{Content, Target},
     observe::{ClusterState, ControlPlaneState, MachineState, PoolState, Standing},
 };
@@ -14,10 +14,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 /// Carries out a plan, as far as an API server does so at once.
-pub(crate) fn apply(observed: &mut Observed, plan: &Plan, now: Timestamp) {
-    for finding in &plan.findings {
-        assert!(Reason::parse(finding.reason).is_some(), "{finding:?}");
-    }
+pub(crate) fn apply(observed: &mut Observed, plan: &Plan) {
     for object in &plan.objects {
         observed.objects.insert(object.id(), Some(object.hash()));
         match object {
@@ -28,11 +25,13 @@ pub(crate) fn apply(observed: &mut Observed, plan: &Plan, now: Timestamp) {
             Object::Cluster(_) => {
                 observed.cluster.get_or_insert_with(ClusterState::default);
             }
-            Object::MachineDeployment(_) => deployment(observed, &object.to_value(), now),
+            Object::MachineDeployment(_) => deployment(observed, &object.to_value()),
             Object::Addon(_) => {
-                observed
-                    .addons
-                    .insert(object.id().name, addon(&object.to_value()));
+                let name = object.id().name;
+                let before = observed.addons.remove(&name);
+                let mut asked = addon(&object.to_value());
+                asked.version = before.and_then(|held| held.version);
+                observed.addons.insert(name, asked);
             }
             Object::Role(_)
             | Object::RoleBinding(_)
@@ -62,6 +61,7 @@ fn addon(object: &Value) -> Facts {
         ours: true,
         role: text(&object["metadata"]["labels"]["butler.butlerlabs.dev/addon-role"]),
         addon: text(&object["spec"]["addon"]),
+        asked: object["spec"]["version"].as_str().map(str::to_owned),
         ..Facts::default()
     }
 }
@@ -79,7 +79,7 @@ fn control_plane(observed: &mut Observed, version: &str, replicas: i32) {
     held.replicas = u32::try_from(replicas).unwrap();
 }
 
-fn deployment(observed: &mut Observed, object: &Value, now: Timestamp) {
+fn deployment(observed: &mut Observed, object: &Value) {
     let metadata = &object["metadata"];
     let machine = &object["spec"]["template"]["spec"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -106,15 +106,17 @@ fn deployment(observed: &mut Observed, object: &Value, now: Timestamp) {
         up_to_date: 0,
         ready: 0,
         current: true,
+        began: None,
         progress: None,
     });
     if held.target != target {
         held.target = target;
         held.up_to_date = 0;
-        held.progress = Some(now);
     }
     let came_from = annotations[CAME_FROM].as_str();
     held.came_from = came_from.map(|text| serde_json::from_str(text).unwrap());
+    let began = annotations[ROLLS_SINCE].as_str();
+    held.began = began.map(|text| text.parse().unwrap());
     held.failed = annotations[FAILED_ROLLOUT].as_str().map(str::to_owned);
     let least = annotations[butler_capi::build::AUTOSCALER_MIN].as_str();
     let least: Option<u32> = least.map(|text| text.parse().unwrap());
@@ -156,7 +158,8 @@ pub(crate) fn settle(observed: &mut Observed) {
     for held in observed.addons.values_mut() {
         held.ready = true;
         held.phase = Some(TenantAddonPhase::Installed);
-        held.version = Some("1.0.0".to_owned());
+        let installed = held.asked.clone();
+        held.version = installed.or_else(|| Some("1.0.0".to_owned()));
     }
 }
 
@@ -182,9 +185,9 @@ pub(crate) fn running(spec: &butler_capi::TenantSpec, now: Timestamp) -> Observe
         ..Observed::default()
     };
     observed.objects = BTreeMap::new();
-    for _ in 0..4 {
+    for _ in 0..5 {
         let plan = butler_capi::plan(spec, &observed, now);
-        apply(&mut observed, &plan, now);
+        apply(&mut observed, &plan);
         settle(&mut observed);
     }
     let plan = butler_capi::plan(spec, &observed, now);

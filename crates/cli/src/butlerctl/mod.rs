@@ -2,6 +2,7 @@
 
 mod addon;
 mod cluster;
+mod news;
 mod progress;
 
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Waiting for a cluster, with everything that changes meanwhile: one moving line on a terminal, plain lines elsewhere.
+//! Waiting for a cluster, with what is worth telling meanwhile: one moving line on a terminal, plain lines elsewhere.
 
 use std::{
     io::IsTerminal as _,
@@ -15,7 +15,10 @@ use kube::{
     runtime::{WatchStreamExt as _, watcher},
 };
 
-use super::failure::{Code, Failure};
+use super::{
+    failure::{Code, Failure},
+    news::{News, phase},
+};
 
 /// How long a command waits, as people write it.
 #[derive(Clone, Copy, Debug)]
@@ -58,23 +61,36 @@ pub(crate) async fn follow(
     judge: impl Fn(Option<&TenantCluster>) -> Verdict,
 ) -> Result<(), Failure> {
     let display = Display::start(what);
+    let mut news = News::default();
     let mut last: Option<TenantClusterStatus> = None;
     let mut trouble = None;
     let mut changes = pin!(watcher::watch_object(api, name).default_backoff());
     let waited = tokio::time::timeout(limit.0, async {
-        while let Some(change) = changes.next().await {
+        loop {
+            let due = news.due().map(|due| display.started + due);
+            let change = tokio::select! {
+                change = changes.next() => change,
+                () = until(due) => {
+                    display.tell(news.stood(display.started.elapsed()));
+                    continue;
+                }
+            };
+            let Some(change) = change else {
+                return Ok(());
+            };
             match change {
                 Ok(cluster) => {
                     trouble = None;
                     let status = cluster.as_ref().and_then(|cluster| cluster.status.clone());
                     if let Some(status) = status {
-                        for line in differences(last.as_ref(), &status) {
-                            display.tell(&line);
-                        }
+                        display.tell(news.see(&status, display.started.elapsed()));
                         last = Some(status);
                     }
                     match judge(cluster.as_ref()) {
-                        Verdict::Done => return Ok(()),
+                        Verdict::Done => {
+                            display.tell(news.end());
+                            return Ok(());
+                        }
                         Verdict::Waiting => {}
                         Verdict::Hopeless(failure) => return Err(failure),
                     }
@@ -88,11 +104,18 @@ pub(crate) async fn follow(
                 }
             }
         }
-        Ok(())
     })
     .await;
     display.end();
     waited.unwrap_or_else(|_| Err(late(what, limit, last.as_ref(), trouble)))
+}
+
+/// Waits for a moment, or for ever where there is none.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
+    }
 }
 
 fn watch_failure(what: &str, error: watcher::Error) -> Failure {
@@ -131,35 +154,6 @@ fn late(
     )
 }
 
-fn phase(status: &TenantClusterStatus) -> String {
-    let phase = status.phase.map(|phase| format!("{phase:?}"));
-    phase.unwrap_or_else(|| "new".to_owned())
-}
-
-/// What is worth a line: the phase, and every condition that says something new.
-fn differences(before: Option<&TenantClusterStatus>, now: &TenantClusterStatus) -> Vec<String> {
-    let mut lines = Vec::new();
-    if before.is_none_or(|before| before.phase != now.phase) {
-        lines.push(format!("phase {}", phase(now)));
-    }
-    for condition in &now.conditions {
-        let held = before.and_then(|before| {
-            let mut all = before.conditions.iter();
-            all.find(|held| held.type_ == condition.type_)
-        });
-        let same = held.is_some_and(|held| {
-            held.status == condition.status && held.message == condition.message
-        });
-        if !same {
-            lines.push(format!(
-                "{}={} {}",
-                condition.type_, condition.status, condition.message
-            ));
-        }
-    }
-    lines
-}
-
 /// Where progress is shown: standard error, so that a pipe carries answers only.
 struct Display {
     started: Instant,
@@ -182,13 +176,15 @@ impl Display {
         }
     }
 
-    fn tell(&self, line: &str) {
-        let line = format!("{:>4}s {line}", self.started.elapsed().as_secs());
-        match &self.bar {
-            None => eprintln!("{line}"),
-            Some(bar) => {
-                bar.println(&line);
-                bar.set_message(line);
+    fn tell(&self, lines: impl IntoIterator<Item = String>) {
+        for line in lines {
+            let line = format!("{:>4}s {line}", self.started.elapsed().as_secs());
+            match &self.bar {
+                None => eprintln!("{line}"),
+                Some(bar) => {
+                    bar.println(&line);
+                    bar.set_message(line);
+                }
             }
         }
     }
@@ -208,33 +204,6 @@ mod tests {
 
     fn status(status: &Value) -> TenantClusterStatus {
         serde_json::from_value(status.clone()).unwrap()
-    }
-
-    fn condition(status: &str, message: &str) -> Value {
-        json!({"type": "WorkersReady", "status": status, "reason": "R", "message": message,
-               "lastTransitionTime": "2026-11-15T12:00:00Z"})
-    }
-
-    #[test]
-    fn a_line_is_written_for_a_phase_and_for_every_condition_that_says_something_new() {
-        let first =
-            status(&json!({"phase": "Provisioning", "conditions": [condition("False", "0 of 2")]}));
-        let second =
-            status(&json!({"phase": "Provisioning", "conditions": [condition("False", "1 of 2")]}));
-        let third = status(&json!({"phase": "Ready", "conditions": [condition("True", "2 of 2")]}));
-        assert_eq!(
-            differences(None, &first),
-            ["phase Provisioning", "WorkersReady=False 0 of 2"]
-        );
-        assert_eq!(
-            differences(Some(&first), &second),
-            ["WorkersReady=False 1 of 2"]
-        );
-        assert_eq!(
-            differences(Some(&second), &third),
-            ["phase Ready", "WorkersReady=True 2 of 2"]
-        );
-        assert!(differences(Some(&third), &third).is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use butler_addons::{
 };
 use butler_api::butler::{
     AddonDefinition,
-    addon_definition::{AddonCategory, AddonChart, AddonHealthRule},
+    addon_definition::{AddonCategory, AddonChart, AddonHealthRule, is_same_version},
 };
 use kube::ResourceExt;
 
@@ -39,7 +39,7 @@ pub(crate) fn chart_ref(
     let chart = chart(definition)?;
     let version = asked.unwrap_or_else(|| chart.default_version.clone());
     let mut digests = chart.digests.iter();
-    let digest = digests.find(|(known, _)| is_same(known, &version));
+    let digest = digests.find(|(known, _)| is_same_version(known, &version));
     Ok(ChartRef {
         repository: chart.repository.clone(),
         name: chart.name.clone(),
@@ -53,7 +53,7 @@ pub(crate) fn offers(definition: &AddonDefinition, version: &str) -> Result<(), 
     let chart = chart(definition)?;
     let further = &chart.available_versions;
     let mut all = std::iter::once(&chart.default_version).chain(further);
-    if further.is_empty() || all.any(|offered| is_same(offered, version)) {
+    if further.is_empty() || all.any(|offered| is_same_version(offered, version)) {
         return Ok(());
     }
     let message = format!(
@@ -64,11 +64,6 @@ pub(crate) fn offers(definition: &AddonDefinition, version: &str) -> Result<(), 
         further.join(", ")
     );
     Err(Trouble::new("VersionNotOffered", message))
-}
-
-/// Helm takes `v1.2.3` and `1.2.3` for the same.
-fn is_same(one: &str, other: &str) -> bool {
-    one.trim_start_matches('v') == other.trim_start_matches('v')
 }
 
 /// When objects of its own kinds are healthy.
@@ -94,12 +89,13 @@ fn rule(rule: &AddonHealthRule) -> Option<Rule> {
     })
 }
 
-/// Whether the addon runs on this version of Kubernetes.
+/// Whether this version of the addon runs on this version of Kubernetes.
 pub(crate) fn compatible(
     definition: Option<&AddonDefinition>,
+    version: &str,
     kubernetes: &str,
 ) -> Result<(), Trouble> {
-    let wanted = definition.and_then(|definition| definition.spec.kubernetes_versions.as_deref());
+    let wanted = definition.and_then(|definition| definition.spec.runs_on(version));
     let range = wanted.and_then(Range::parse);
     match (range.and_then(|range| range.contains(kubernetes)), wanted) {
         (Some(false), Some(wanted)) => {
@@ -176,9 +172,13 @@ mod tests {
 
     #[test]
     fn a_cluster_that_is_too_new_is_refused_with_both_versions() {
-        let definition = definition(&json!({"kubernetesVersions": ">=1.30 <1.36"}));
-        assert_eq!(compatible(Some(&definition), "v1.35.4"), Ok(()));
-        let trouble = compatible(Some(&definition), "v1.36.0").unwrap_err();
+        let definition = definition(&json!({"kubernetesVersions": ">=1.30 <1.36", "chart": {
+            "repository": "https://charts.example.com", "name": "postgres", "defaultVersion": "1.0.0",
+            "kubernetesVersions": {"2.0.0": ">=1.31"},
+        }}));
+        assert_eq!(compatible(Some(&definition), "1.0.0", "v1.35.4"), Ok(()));
+        let trouble = compatible(Some(&definition), "1.0.0", "v1.36.0").unwrap_err();
         assert!(trouble.message.contains(">=1.30 <1.36") && trouble.message.contains("v1.36.0"));
+        assert_eq!(compatible(Some(&definition), "v2.0.0", "v1.36.0"), Ok(()));
     }
 }

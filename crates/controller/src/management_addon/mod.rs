@@ -173,7 +173,8 @@ impl Controller {
         };
         let version = client.apiserver_version().await;
         let version = version.map_err(ApiError::of("ask", "API server", "its version"))?;
-        if let Err(trouble) = catalogue::compatible(definition.as_deref(), &version.git_version) {
+        let (chart, version) = (&request.chart.version, &version.git_version);
+        if let Err(trouble) = catalogue::compatible(definition.as_deref(), chart, version) {
             return request_trouble(trouble);
         }
         // A cluster that runs Butler has a network; who gives out addresses on it is nothing that Butler chose.

@@ -202,9 +202,9 @@ fn summary(cluster: &TenantCluster) -> ClusterSummary {
     ClusterSummary {
         metadata: cluster.metadata.clone(),
         status: ClusterSummaryStatus {
-            phase: None,
             tenant_namespace: status.tenant_namespace,
             kubeconfig_secret_ref: status.kubeconfig_secret_ref,
+            ..ClusterSummaryStatus::default()
         },
         ..ClusterSummary::default()
     }

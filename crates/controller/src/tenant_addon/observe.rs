@@ -95,9 +95,8 @@ impl Controller {
             );
             return stop(Hindrance::Cluster, &trouble, Wake::OnChange);
         };
-        if let Err(trouble) =
-            catalogue::compatible(definition.as_deref(), &cluster.spec.kubernetes_version)
-        {
+        let (chart, kubernetes) = (&request.chart.version, cluster.kubernetes());
+        if let Err(trouble) = catalogue::compatible(definition.as_deref(), chart, kubernetes) {
             return stop(Hindrance::Request, &trouble, Wake::OnChange);
         }
         let found = if addon.labels().contains_key(ADDON_ROLE) {

@@ -9,7 +9,7 @@ use butler_capi::{
 use k8s_openapi::api::rbac::v1::Subject;
 use kube::ResourceExt as _;
 
-use super::{Controller, Error, carry_out::Place, observe, standing_of};
+use super::{Controller, Error, carry_out::Place, observe, seen::standing_of};
 use crate::team::{Members, Role, subject};
 
 /// From the members of a team: everybody sees, and whoever may change clusters may have their kubeconfigs.

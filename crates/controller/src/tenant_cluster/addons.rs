@@ -1,10 +1,13 @@
 //! The `TenantAddon`s of a cluster as its plan sees them, and the addresses that its load balancer may give out.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use butler_api::{
     butler::{
-        TenantAddon, TenantCluster,
+        AddonDefinition, TenantAddon, TenantCluster,
         tenant_addon::TenantAddonPhase,
         tenant_cluster::{AddonManager, AddonState, ObservedAddon},
     },
@@ -12,10 +15,10 @@ use butler_api::{
 };
 use butler_capi::{
     TenantSpec,
-    addons::{AddonSet, Facts, Role},
+    addons::{AddonSet, Entry, Facts, Role},
     names::Identity,
 };
-use butler_runtime::{apply::Applier, conditions, error::ApiError};
+use butler_runtime::{apply::Applier, conditions, error::ApiError, watch::Feed};
 use futures::{Stream, StreamExt as _, stream};
 use kube::{Api, Resource as _, ResourceExt as _, api::ListParams, runtime::reflector::ObjectRef};
 use serde_json::{Value, json};
@@ -23,9 +26,10 @@ use serde_json::{Value, json};
 use super::{network, observe};
 use crate::Feeds;
 
-/// Clusters whose addons, or whose addresses, changed.
+/// Clusters whose addons, or whose addresses, changed, and those that wait for another word of the catalogue.
 pub(super) fn triggers(
     feeds: &Arc<Feeds>,
+    clusters: &Feed<TenantCluster>,
 ) -> impl Stream<Item = ObjectRef<TenantCluster>> + Send + use<> {
     let addons = feeds.addons.subscribe().map(|change| {
         let addon = change.object();
@@ -38,7 +42,65 @@ pub(super) fn triggers(
         let cluster = &change.object().spec.tenant_cluster_ref;
         ObjectRef::new(&cluster.name).within(&cluster.namespace)
     });
-    stream::select(addons, addresses)
+    let store = clusters.store();
+    let entries = feeds.definitions.subscribe().flat_map(move |_| {
+        let concerned = store.state_filter(heeds_catalogue);
+        let concerned = concerned.into_iter();
+        stream::iter(concerned.map(|cluster| ObjectRef::from_obj(&*cluster)))
+    });
+    stream::select(entries, stream::select(addons, addresses))
+}
+
+/// Whether a change of the catalogue may be one of the cluster's plan: versions of its addons are written down for it, or
+/// an upgrade of it may be held by an addon.
+fn heeds_catalogue(cluster: &TenantCluster) -> bool {
+    let maintenance = cluster.spec.maintenance.as_ref();
+    let has_windows = maintenance.is_some_and(|held| !held.windows.is_empty());
+    let status = cluster.status.as_ref();
+    let seen = status.and_then(|status| status.observed_state.as_ref());
+    let running = seen.and_then(|seen| seen.kubernetes_version.as_ref());
+    has_windows || running.is_some_and(|running| *running != cluster.spec.kubernetes_version)
+}
+
+/// Names in the catalogue of the addons that a cluster has or wants.
+pub(super) fn entries<'a>(
+    spec: &'a TenantSpec,
+    held: &'a BTreeMap<String, Facts>,
+) -> BTreeSet<&'a str> {
+    let wanted = spec.addons.wanted.iter().map(|wanted| wanted.addon);
+    let held = held.values().map(|held| held.addon.as_str());
+    wanted.chain(held).filter(|name| !name.is_empty()).collect()
+}
+
+/// What the catalogue says about them, from the watch.
+pub(super) fn catalogue(
+    feeds: &Feeds,
+    spec: &TenantSpec,
+    held: &BTreeMap<String, Facts>,
+) -> BTreeMap<String, Entry> {
+    let known = entries(spec, held).into_iter().filter_map(|name| {
+        let definition = feeds.definitions.get(None, name)?;
+        Some((name.to_owned(), Entry::from(definition)))
+    });
+    known.collect()
+}
+
+/// The same as it is now. Whoever may not read the catalogue plans without it.
+pub(super) async fn live_catalogue(
+    applier: &Applier,
+    spec: &TenantSpec,
+    held: &BTreeMap<String, Facts>,
+) -> Result<BTreeMap<String, Entry>, ApiError> {
+    let api: Api<AddonDefinition> = Api::all(applier.client().clone());
+    let mut known = BTreeMap::new();
+    for name in entries(spec, held) {
+        let found = match api.get_opt(name).await {
+            Err(kube::Error::Api(status)) if status.code == 403 => return Ok(BTreeMap::new()),
+            found => found.map_err(ApiError::of("get", "AddonDefinition", name))?,
+        };
+        known.extend(found.map(|found| (name.to_owned(), Entry::from(Arc::new(found)))));
+    }
+    Ok(known)
 }
 
 /// The addons that name a cluster, from the watch.
@@ -91,9 +153,19 @@ fn fact(addon: &TenantAddon, uid: &str) -> Facts {
             .message
             .filter(|_| said)
             .unwrap_or_else(|| "not looked at yet".to_owned()),
+        asked: asked(addon),
+        attempted: status.last_attempted_version,
         version: status.installed_version,
         ending: addon.metadata.deletion_timestamp.is_some(),
     }
+}
+
+/// The version that an addon is asked to have, by its spec or by a rollout.
+fn asked(addon: &TenantAddon) -> Option<String> {
+    let own = addon.spec.version.as_ref();
+    let own = own.filter(|version| !version.is_empty());
+    own.or_else(|| addon.annotations().get(names::CATALOGUE_VERSION))
+        .cloned()
 }
 
 /// What is reported about them. Those of a cluster that goes are ours to remove, whoever kept them.

@@ -20,7 +20,7 @@ impl Controller {
         observed: &Observed,
         now: Timestamp,
     ) -> Calls {
-        if !upgrade_removes_apis(spec.version, observed, &spec.windows, now) {
+        if !upgrade_removes_apis(spec, observed, now) {
             return Calls::Unasked;
         }
         match self.metrics(&spec.identity).await {

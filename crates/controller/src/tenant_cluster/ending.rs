@@ -18,9 +18,11 @@ use kube::{Api, ResourceExt as _, api::ListParams};
 use serde_json::{Value, json};
 
 use super::{
-    Controller, Error, FINALIZER, Seen, addons, carry_out,
+    Controller, Error, FINALIZER, addons, carry_out,
     carry_out::{Place, Standing, WAITED_FOR, index},
-    explained, observe, observed, report, wake,
+    explained, observe, report,
+    seen::{Seen, observed},
+    wake,
 };
 
 /// The API server refuses notes of more than 1024 bytes, and nearly all of this is ASCII.

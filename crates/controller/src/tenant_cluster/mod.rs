@@ -26,23 +26,14 @@ pub mod preview;
 pub(crate) mod quota;
 mod report;
 mod retry;
+mod seen;
 pub(crate) mod sources;
+mod triggers;
 
 use std::sync::Arc;
 
-use butler_api::{
-    butler::{TenantAddon, TenantCluster},
-    names,
-};
-use butler_capi::{
-    Observed, Plan, TenantSpec,
-    addresses::Facts,
-    day2::Calls,
-    observe::{Inputs, Standing as NamespaceStanding},
-    plan,
-    plan::inside::Inside,
-    quota::Quota,
-};
+use butler_api::butler::TenantCluster;
+use butler_capi::{Plan, addresses::Facts, plan};
 use butler_runtime::{
     apply::{Applier, Outcome},
     clock::SharedClock,
@@ -56,24 +47,19 @@ use butler_runtime::{
     watch::Feed,
 };
 use butler_steward::Reach;
-use carry_out::{Place, Standing, index};
+use carry_out::{Place, Standing};
 use credentials::Credentials;
 use definitions::Definitions;
-use futures::{Stream, StreamExt as _, future, stream};
+use futures::{StreamExt as _, future, stream};
 use infrastructure::Infrastructure;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Namespace;
-use kube::{
-    Api, Client, ResourceExt as _,
-    runtime::{reflector::ObjectRef, watcher},
-};
+use kube::{Api, Client, runtime::watcher};
 use live::Children;
-use serde_json::{Value, json};
 use sources::Sources;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Feeds, MANAGER, Surroundings, namespaces,
+    Feeds, MANAGER, Surroundings,
     shortages::{News, Shortages},
 };
 
@@ -103,7 +89,7 @@ pub(crate) async fn run(
     let (credentials, rotated) = Credentials::new(client);
     let of_all = stream::select(rotated.map(drop), definitions.changes());
     let changes = stream::select(children.changes(), changes);
-    let of_addons = addons::triggers(feeds);
+    let of_addons = addons::triggers(feeds, &clusters);
     let book = Arc::<quota::Book>::default();
     let unserved = network::Unserved::default();
     let of_addresses = stream::select(
@@ -112,7 +98,10 @@ pub(crate) async fn run(
     );
     let of_limits = stream::select(quota::triggers(feeds, &clusters, &book), of_addresses);
     let triggers = stream::select(
-        stream::select(triggers(feeds, changes, of_all, &clusters), of_addons),
+        stream::select(
+            triggers::of_parts(feeds, changes, of_all, &clusters),
+            of_addons,
+        ),
         of_limits,
     );
     let reconciler = Controller {
@@ -145,51 +134,6 @@ pub(crate) async fn run(
         shutdown.clone(),
     )
     .await;
-}
-
-/// Clusters to look at because something they are made of or from changed.
-fn triggers<C, R>(
-    feeds: &Feeds,
-    of_children: C,
-    of_all: R,
-    clusters: &Feed<TenantCluster>,
-) -> impl Stream<Item = ObjectRef<TenantCluster>> + Send + use<C, R>
-where
-    C: Stream<Item = String> + Send + 'static,
-    R: Stream<Item = ()> + Send + 'static,
-{
-    // The tenant namespace names its cluster; it goes last, and its going is a change of its own.
-    let spaces = feeds.namespaces.store();
-    let of_children = of_children.filter_map(move |namespace| {
-        let found = spaces.get(&ObjectRef::new(&namespace));
-        future::ready(found.and_then(|namespace| source(&namespace)))
-    });
-    let of_namespaces = feeds
-        .namespaces
-        .subscribe()
-        .filter_map(|change| future::ready(source(change.object())));
-    // A provider, its credentials, the platform's defaults or Cluster API itself are behind every cluster.
-    let store = clusters.store();
-    let changes = stream::select(
-        feeds.providers.subscribe().map(|_| ()),
-        feeds.configs.subscribe().map(|_| ()),
-    );
-    let changes = stream::select(changes, of_all);
-    let of_all = changes.flat_map(move |()| {
-        let all = store.state();
-        stream::iter(
-            all.into_iter()
-                .map(|cluster| ObjectRef::from_obj(&*cluster)),
-        )
-    });
-    stream::select(of_all, stream::select(of_children, of_namespaces))
-}
-
-/// The cluster that a tenant namespace was made for.
-fn source(namespace: &Namespace) -> Option<ObjectRef<TenantCluster>> {
-    let label = |key: &str| namespace.labels().get(key);
-    let name = label(names::SOURCE_NAME).or_else(|| label(names::TENANT))?;
-    Some(ObjectRef::new(name).within(label(names::SOURCE_NAMESPACE)?))
 }
 
 /// Reconciles tenant clusters.
@@ -282,6 +226,7 @@ impl Reconciler for Controller {
             ..self.unserved.look(&self.feeds, &sources)
         });
         observed.inputs.access = access::of(sources.team.as_deref());
+        observed.inputs.catalogue = addons::catalogue(&self.feeds, spec, &observed.addons);
         observed.inputs.load_balancer_ranges = addons::ranges(&self.feeds, spec);
         observed.inputs.credentials = self.credentials.of(&sources.provider).await;
         if !spec.paused {
@@ -360,104 +305,5 @@ impl Controller {
         status::report(&self.applier, raw, raw.status.as_ref(), &next).await?;
         retry::consume(&self.applier, raw).await?;
         Ok(())
-    }
-
-    /// From the watches.
-    async fn observe(
-        &self,
-        raw: &TenantCluster,
-        spec: &TenantSpec,
-        place: &Place<'_>,
-    ) -> Result<(Observed, Standing), Error> {
-        let uid = &spec.identity.uid;
-        let machines = self.children.machines.all_in(place.namespace);
-        let machines = machines.iter().map(|packed| json!(packed.unpack()));
-        let machines: Vec<Value> = machines.collect();
-        let namespace = self.feeds.namespaces.get(None, place.namespace);
-        let addons = addons::watched(&self.feeds, &spec.identity);
-        let mut objects = self.children.objects(place.namespace);
-        let kinds = spec.infrastructure.kinds();
-        match self.infrastructure.objects(kinds, place.namespace).await {
-            Some(known) => objects.extend(known),
-            None => objects.extend(place.infrastructure(kinds).await?),
-        }
-        objects.extend(addons.iter().map(|addon| addons::described(addon)));
-        objects.retain(|object| observe::is_of(object, uid));
-        let seen = Seen {
-            objects: &objects,
-            machines: &machines,
-            namespace: namespace.as_deref(),
-            addons: &addons,
-        };
-        let mut observed = observed(raw, uid, &seen);
-        if observed.pools.values().any(observe::seems_replaced) {
-            let sets = place.list("cluster.x-k8s.io/v1beta2", "MachineSet");
-            observe::distrust(&mut observed.pools, &sets.await?);
-        }
-        let mut standing = index(objects);
-        if let Some(namespace) = namespace {
-            let value = observe::described(json!(*namespace), "v1", "Namespace");
-            standing.insert(observe::id(&value), value);
-        }
-        Ok((observed, standing))
-    }
-}
-
-/// What stands of a cluster.
-struct Seen<'a> {
-    objects: &'a [Value],
-    machines: &'a [Value],
-    namespace: Option<&'a Namespace>,
-    addons: &'a [Arc<TenantAddon>],
-}
-
-/// What is known of a cluster, from what stands of it.
-fn observed(raw: &TenantCluster, uid: &str, seen: &Seen<'_>) -> Observed {
-    let Seen {
-        objects,
-        machines,
-        namespace,
-        addons,
-    } = *seen;
-    let find = |kind: &str| objects.iter().find(|object| observe::is_a(object, kind));
-    Observed {
-        deletion: raw.metadata.deletion_timestamp.as_ref().map(|time| time.0),
-        forced: raw.annotations().contains_key(names::FORCE_DELETE),
-        phase: raw.status.as_ref().and_then(|status| status.phase),
-        is_reported: is_reported(raw),
-        retry: raw.annotations().contains_key(names::RETRY),
-        namespace: standing_of(namespace, uid),
-        control_plane: find("StewardControlPlane").and_then(observe::control_plane),
-        cluster: find("Cluster").map(observe::cluster),
-        pools: observe::pools(objects.iter()),
-        machines: machines.iter().map(observe::machine).collect(),
-        objects: objects
-            .iter()
-            .map(|object| (observe::id(object), observe::hash(object)))
-            .collect(),
-        addons: addons::facts(addons, uid),
-        addresses: None,
-        dns: None,
-        inside: Inside::default(),
-        left: None,
-        remains: None,
-        removed_apis: Calls::default(),
-        failure: observe::failure(objects, machines),
-        quota: Quota::default(),
-        inputs: Inputs::default(),
-    }
-}
-
-fn is_reported(raw: &TenantCluster) -> bool {
-    let status = raw.status.as_ref();
-    status.and_then(|status| status.observed_generation) == raw.metadata.generation
-}
-
-fn standing_of(namespace: Option<&Namespace>, uid: &str) -> NamespaceStanding {
-    match namespaces::Standing::of(namespace, uid) {
-        namespaces::Standing::Missing => NamespaceStanding::Missing,
-        namespaces::Standing::Ours(_) => NamespaceStanding::Ours,
-        namespaces::Standing::Ending => NamespaceStanding::Ending,
-        namespaces::Standing::Foreign => NamespaceStanding::Foreign,
     }
 }

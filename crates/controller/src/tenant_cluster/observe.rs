@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use butler_api::{butler::TenantCluster, names};
 use butler_capi::{
     ObjectId,
-    build::{CAME_FROM, FAILED_ROLLOUT},
+    build::{CAME_FROM, FAILED_ROLLOUT, ROLLS_SINCE},
     day2::{Content, Target},
     observe::{ClusterState, ControlPlaneState, MachineState, PoolState},
     plan::LEFT_BEHIND,
@@ -108,6 +108,7 @@ pub(super) fn pool(object: &Value) -> Option<(String, PoolState)> {
             up_to_date: count(&status["upToDateReplicas"]),
             ready: count(&status["readyReplicas"]),
             current: status["observedGeneration"] == object["metadata"]["generation"],
+            began: text(&annotations[ROLLS_SINCE]).and_then(|text| text.parse().ok()),
             progress: progress(object),
         },
     ))
@@ -368,6 +369,7 @@ mod tests {
                 up_to_date: 1,
                 ready: 1,
                 current: true,
+                began: None,
                 progress: None,
             };
             let mut pools = BTreeMap::from([("workers".to_owned(), state)]);

@@ -21,9 +21,10 @@ use serde_json::{Value, json};
 
 pub use super::assumed::assume;
 use super::{
-    Seen, addons, assumed,
+    addons, assumed,
     carry_out::{Place, WAITED_FOR},
-    observe, observed,
+    observe,
+    seen::{Seen, observed},
 };
 use crate::MANAGER;
 
@@ -105,6 +106,7 @@ pub async fn look(
     };
     let mut seen = observed(raw, uid, &standing);
     assumed::read_joining(spec, &mut seen, &secrets);
+    seen.inputs.catalogue = addons::live_catalogue(place.applier, spec, &seen.addons).await?;
     let teams: Api<Team> = Api::all(client.clone());
     // Members of a team may not read it; who has access is not theirs to plan then.
     seen.inputs.access = match teams.get_opt(&spec.identity.namespace).await {
@@ -183,7 +185,12 @@ fn install(observed: &mut Observed, object: &Value) {
         text.unwrap_or_default().to_owned()
     };
     let role = format!("/metadata/labels/{}", names::ADDON_ROLE.replace('/', "~1"));
+    let version = object.pointer("/spec/version").and_then(Value::as_str);
+    let asked = version.map(str::to_owned);
+    let before = observed.addons.remove(&text("/metadata/name"));
     let facts = Facts {
+        version: asked.clone().or(before.and_then(|held| held.version)),
+        asked,
         ours: true,
         role: text(&role),
         addon: text("/spec/addon"),

@@ -183,7 +183,7 @@ pub(crate) fn granted_by(home: &impl Resource, uid: &str, asks: Option<&Sizes>) 
 /// Says that a cluster may not be made.
 pub(super) fn refused(raw: &TenantCluster, excess: &Excess, now: Timestamp) -> TenantClusterStatus {
     const KIND: &str = "QuotaSatisfied";
-    let Excess { reason, message } = excess;
+    let (reason, message) = (excess.reason.as_str(), &excess.message);
     let mut status = report::refused(raw, reason, message.clone(), now);
     let held = raw.status.as_ref().map(|held| held.conditions.as_slice());
     let verdict = Verdict::no(KIND, reason, message.clone());

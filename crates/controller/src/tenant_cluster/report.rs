@@ -148,7 +148,7 @@ fn verdict(finding: &Finding) -> Verdict {
             Truth::False => conditions::Truth::False,
             Truth::Unknown => conditions::Truth::Unknown,
         },
-        reason,
+        reason: reason.as_str(),
         message: message.clone(),
     }
 }

@@ -8,7 +8,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::is_reported;
+use super::seen::is_reported;
 
 /// Whether a cluster that failed is to be tried again: its user asked for it, or changed what failed.
 pub(super) fn is_due(raw: &TenantCluster) -> bool {

@@ -1,7 +1,7 @@
 //! What cannot be carried out is said with its cause and a remedy, heals when it is put right, and leaves nothing.
 
 use butler_api::butler::TenantCluster;
-use butler_testkit::{Options, PATIENCE, wait_for, wait_for_condition, wait_until_gone};
+use butler_testkit::{PATIENCE, wait_for, wait_for_condition, wait_until_gone};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, ResourceExt as _,
@@ -12,8 +12,7 @@ use serde_json::{Value, json};
 use crate::{
     DEMO, clusters,
     driver::{Driver, WITHOUT_IMAGE},
-    join::install,
-    sources::{NUTANIX, set_password},
+    sources::{nutanix, set_password},
     stage,
 };
 
@@ -58,11 +57,7 @@ async fn a_namespace_that_somebody_else_has_is_named_and_left_alone_and_its_goin
 
 #[tokio::test]
 async fn credentials_that_are_missing_are_named_and_their_arrival_heals() {
-    let server = stage::server(Options::default().with_controller_manager()).await;
-    server.apply_yaml(NUTANIX).await;
-    for kind in ["NutanixCluster", "NutanixMachineTemplate"] {
-        install(&server, kind).await;
-    }
+    let server = nutanix().await;
     let _controllers = stage::run(server.client_for(&stage::controller_user()));
     let _driver = Driver::start(&server.client());
     server

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use butler_runtime::task::{self, Task};
+use butler_runtime::{
+    clock::{Clock as _, SystemClock},
+    task::{self, Task},
+};
 use butler_testkit::{PATIENCE, Server};
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::{Namespace, NamespaceSpec};
@@ -142,6 +145,10 @@ impl Place<'_> {
         let wanted = pool.data["spec"]["replicas"].as_u64().unwrap_or(0);
         let has_image = template["spec"]["version"] != WITHOUT_IMAGE;
         let own = |machine: &&DynamicObject| machine.name_any().starts_with(&pool.name_any());
+        let mut others = machines.iter().filter(own);
+        if !has_image && others.any(|machine| machine.data["spec"]["version"] != WITHOUT_IMAGE) {
+            return self.stall(pool).await;
+        }
         for number in 0..wanted {
             let name = format!("{}-{number}", pool.name_any());
             let node = if has_image {
@@ -153,14 +160,12 @@ impl Place<'_> {
                 json!({"conditions": [unmet]})
             };
             let held = machines.iter().find(|machine| machine.name_any() == name);
-            let is_current =
-                |held: &&DynamicObject| held.data["spec"]["version"] == template["spec"]["version"];
-            if let Some(held) = held.filter(is_current) {
+            if let Some(held) = held.filter(|held| is_made_from(held, template)) {
                 // It may have been made just before a crash of ours.
                 self.report(held, &node).await?;
                 continue;
             }
-            // A new release is a new machine.
+            // What is made from something else is another machine.
             self.delete("Machine", &name).await?;
             let machine = json!({
                 "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
@@ -197,6 +202,26 @@ impl Place<'_> {
             "observedGeneration": pool.metadata.generation,
             "replicas": wanted, "upToDateReplicas": wanted,
             "readyReplicas": ready, "availableReplicas": ready,
+        });
+        self.report(pool, &status).await
+    }
+
+    /// As Cluster API replaces machines: those that stand do so until the first new one is ready, which is never.
+    async fn stall(&self, pool: &DynamicObject) -> Result<(), kube::Error> {
+        let wanted = pool.data["spec"]["replicas"].as_u64().unwrap_or(0);
+        let said = &pool.data["status"]["conditions"][0];
+        let began = if said["observedGeneration"] == json!(pool.metadata.generation) {
+            said["lastTransitionTime"].clone()
+        } else {
+            json!(SystemClock.now().strftime("%FT%TZ").to_string())
+        };
+        let mut rolls = holds("RollingOut", pool);
+        rolls["lastTransitionTime"] = began;
+        let status = json!({
+            "observedGeneration": pool.metadata.generation,
+            "replicas": wanted + 1, "upToDateReplicas": 1,
+            "readyReplicas": wanted, "availableReplicas": wanted,
+            "conditions": [rolls],
         });
         self.report(pool, &status).await
     }
@@ -246,6 +271,18 @@ pub(crate) async fn let_go(client: Client) {
     }
 }
 
+/// Whether a machine was made from what its pool says.
+fn is_made_from(machine: &DynamicObject, template: &Value) -> bool {
+    let (held, wanted) = (&machine.data["spec"], &template["spec"]);
+    [
+        "/version",
+        "/infrastructureRef/name",
+        "/bootstrap/configRef/name",
+    ]
+    .into_iter()
+    .all(|place| held.pointer(place) == wanted.pointer(place))
+}
+
 fn holds(kind: &str, object: &DynamicObject) -> Value {
     json!({
         "type": kind, "status": "True", "reason": "Played", "message": "",
@@ -256,7 +293,9 @@ fn holds(kind: &str, object: &DynamicObject) -> Value {
 fn resource(kind: &str) -> ApiResource {
     let (group, version) = match kind {
         "StewardControlPlane" => ("controlplane.cluster.x-k8s.io", "v1alpha1"),
-        "LocalCluster" | "ProxmoxCluster" => ("infrastructure.cluster.x-k8s.io", "v1alpha1"),
+        "LocalCluster" | "LocalMachineTemplate" | "ProxmoxCluster" => {
+            ("infrastructure.cluster.x-k8s.io", "v1alpha1")
+        }
         _ => ("cluster.x-k8s.io", "v1beta2"),
     };
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
@@ -322,4 +361,9 @@ pub(crate) async fn until(
         waited.is_ok(),
         "waited {PATIENCE:?} for {kind} {name} to be as expected"
     );
+}
+
+/// Waits until an object is gone.
+pub(crate) async fn until_gone(server: &Server, namespace: &str, kind: &str, name: &str) {
+    butler_testkit::wait_until_gone(&api(server, namespace, kind), name).await;
 }

@@ -1,18 +1,11 @@
 //! Machines that no bootstrap provider tells how to join: Butler tells them, with tokens that the tenant knows.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::collections::BTreeMap;
 
 use butler_api::butler::TenantCluster;
-use butler_runtime::{
-    clock::{Clock, SystemClock},
-    metrics::Metrics,
-    task,
-};
-use butler_testkit::{Options, PATIENCE, Server, wait_for};
-use jiff::{SignedDuration, Timestamp};
+use butler_runtime::clock::{Clock as _, SystemClock};
+use butler_testkit::{PATIENCE, Server, wait_for};
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::{
     Api, ResourceExt as _,
@@ -21,9 +14,9 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    DEMO, clusters,
+    DEMO, clock, clusters,
     driver::{self, Driver, object},
-    sources::{NUTANIX, set_password},
+    sources::{nutanix, set_password},
     stage,
 };
 
@@ -103,17 +96,6 @@ async fn told(server: &Server, home: &str) -> Secret {
     secrets.get(name.as_str().unwrap()).await.unwrap()
 }
 
-/// The machine's clock, put forward by the test.
-#[derive(Default)]
-struct Ahead(Mutex<SignedDuration>);
-
-impl Clock for Ahead {
-    fn now(&self) -> Timestamp {
-        let ahead = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        SystemClock.now().saturating_add(ahead).unwrap()
-    }
-}
-
 /// Somebody touches the cluster, so that it is looked at now.
 pub(crate) async fn look(clusters: &Api<TenantCluster>, at: &str) {
     let touch = json!({"metadata": {"annotations": {"example.com/look": at}}});
@@ -123,19 +105,9 @@ pub(crate) async fn look(clusters: &Api<TenantCluster>, at: &str) {
 
 #[tokio::test]
 async fn machines_are_told_a_token_that_the_tenant_knows_and_it_is_renewed_in_place() {
-    let server = stage::server(Options::default().with_controller_manager()).await;
-    server.apply_yaml(NUTANIX).await;
+    let server = nutanix().await;
     set_password(&server, "secret").await;
-    for kind in ["NutanixCluster", "NutanixMachineTemplate"] {
-        install(&server, kind).await;
-    }
-    let clock = Arc::<Ahead>::default();
-    let (client, shared) = (
-        server.client_for(&stage::controller_user()),
-        Arc::<Ahead>::clone(&clock),
-    );
-    let work = stage::work_at(client, Metrics::default(), shared);
-    let _controllers = task::spawn("controllers", work);
+    let (clock, _controllers) = clock::run(&server);
     let _driver = Driver::start(&server.client());
     server
         .apply_yaml(&DEMO.replace("NAMESPACE", "team-j"))
@@ -173,7 +145,7 @@ async fn machines_are_told_a_token_that_the_tenant_knows_and_it_is_renewed_in_pl
     let gone = system.delete(&known, &DeleteParams::default()).await;
     gone.unwrap();
     look(&clusters, "too early").await;
-    *clock.0.lock().unwrap() = SignedDuration::from_mins(16);
+    clock.put(SignedDuration::from_mins(16));
     look(&clusters, "in time").await;
     let again = wait_for(&system, &known, "the same token", PATIENCE, |_| true).await;
     assert_eq!(text(&again, "token-secret"), secret);
@@ -208,12 +180,8 @@ async fn machines_are_told_a_token_that_the_tenant_knows_and_it_is_renewed_in_pl
 
 #[tokio::test]
 async fn a_node_that_nobody_named_gets_the_id_of_the_machine_with_its_address() {
-    let server = stage::server(Options::default().with_controller_manager()).await;
-    server.apply_yaml(NUTANIX).await;
+    let server = nutanix().await;
     set_password(&server, "secret").await;
-    for kind in ["NutanixCluster", "NutanixMachineTemplate"] {
-        install(&server, kind).await;
-    }
     let _controllers = stage::run(server.client_for(&stage::controller_user()));
     let _driver = Driver::start(&server.client());
     server

@@ -5,11 +5,16 @@ use butler_testkit::{Options, PATIENCE, Server, wait_for, wait_for_condition};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, ResourceExt as _,
-    api::{Patch, PatchParams},
+    api::{ListParams, Patch, PatchParams},
 };
 use serde_json::json;
 
-use crate::{DEMO, PROVIDER, clusters, driver::Driver, stage};
+use crate::{
+    DEMO, PROVIDER, clusters,
+    driver::{self, Driver},
+    join::install,
+    stage,
+};
 
 /// A provider whose kinds nobody installed: what it needs beside them can be seen all the same.
 pub(crate) const NUTANIX: &str = "
@@ -29,6 +34,16 @@ spec:
     subnetUUID: c7938dc6-7659-453e-a688-e26020c68e43
     imageUUID: a8938dc6-7659-453e-a688-e26020c68e43
 ";
+
+/// A server with such a provider, and with its kinds, as loose as can be.
+pub(crate) async fn nutanix() -> Server {
+    let server = stage::server(Options::default().with_controller_manager()).await;
+    server.apply_yaml(NUTANIX).await;
+    for kind in ["NutanixCluster", "NutanixMachineTemplate"] {
+        install(&server, kind).await;
+    }
+    server
+}
 
 async fn message(clusters: &Api<TenantCluster>, reason: &str) -> String {
     let demo = wait_for(clusters, "demo", reason, PATIENCE, |demo| {
@@ -52,6 +67,16 @@ pub(crate) async fn set_password(server: &Server, password: &str) {
     server.apply_yaml(&secret.to_string()).await;
 }
 
+/// Waits until the credentials in a cluster's namespace have a password.
+async fn holds(server: &Server, home: &str, password: &str) {
+    let secrets: Api<Secret> = Api::namespaced(server.client(), home);
+    let has_it = |secret: &Secret| {
+        let mut data = secret.data.iter().flatten();
+        data.any(|(_, value)| String::from_utf8_lossy(&value.0).contains(password))
+    };
+    wait_for(&secrets, "demo-nutanix-creds", password, PATIENCE, has_it).await;
+}
+
 #[tokio::test]
 async fn credentials_reach_a_cluster_and_reach_it_again_when_they_change() {
     let server = stage::server(Options::default().with_controller_manager()).await;
@@ -66,27 +91,9 @@ async fn credentials_reach_a_cluster_and_reach_it_again_when_they_change() {
     let home = format!("demo-{}", demo.uid().unwrap().split('-').next().unwrap());
 
     set_password(&server, "first").await;
-    let secrets: Api<Secret> = Api::namespaced(server.client(), &home);
-    let holds = |password: &'static str| {
-        let secrets = secrets.clone();
-        async move {
-            wait_for(
-                &secrets,
-                "demo-nutanix-creds",
-                password,
-                PATIENCE,
-                |secret: &Secret| {
-                    let data = secret.data.iter().flatten();
-                    data.into_iter()
-                        .any(|(_, value)| String::from_utf8_lossy(&value.0).contains(password))
-                },
-            )
-            .await
-        }
-    };
-    holds("first").await;
+    holds(&server, &home, "first").await;
     set_password(&server, "second").await;
-    holds("second").await;
+    holds(&server, &home, "second").await;
 
     let said = message(&clusters, "NotFound").await;
     assert!(
@@ -94,6 +101,34 @@ async fn credentials_reach_a_cluster_and_reach_it_again_when_they_change() {
         "{said}"
     );
     assert!(!said.contains("second"), "{said}");
+}
+
+#[tokio::test]
+async fn a_cluster_that_runs_gets_other_credentials_and_keeps_its_machines() {
+    let server = nutanix().await;
+    set_password(&server, "first").await;
+    let _controllers = stage::run(server.client_for(&stage::controller_user()));
+    let _driver = Driver::start(&server.client());
+    server
+        .apply_yaml(&DEMO.replace("NAMESPACE", "team-r"))
+        .await;
+    let clusters = clusters(&server, "team-r");
+    let has_workers = |demo: &TenantCluster| {
+        let status = demo.status.as_ref();
+        status.is_some_and(|status| status.worker_nodes_ready == Some(2))
+    };
+    let demo = wait_for(&clusters, "demo", "two workers", PATIENCE, has_workers).await;
+    let home = demo.status.unwrap().tenant_namespace.unwrap();
+    let machines = || async {
+        let machines = driver::api(&server, &home, "Machine");
+        let listed = machines.list(&ListParams::default()).await.unwrap();
+        let machines = listed.iter().map(kube::ResourceExt::uid);
+        machines.collect::<Vec<_>>()
+    };
+    let before = machines().await;
+    set_password(&server, "second").await;
+    holds(&server, &home, "second").await;
+    assert_eq!(machines().await, before);
 }
 
 #[tokio::test]
