@@ -70,7 +70,7 @@ impl Rollout {
     /// The release that was reported as installed, or the first one as soon as a pod of it serves: it has nothing to
     /// replace, and is not taken for new because its report is late or was lost.
     pub fn installed(&self, reported: Option<KubeVersion>) -> Option<KubeVersion> {
-        reported.or(self.version.filter(|_| self.ready > 0))
+        reported.or_else(|| self.version.filter(|_| self.ready > 0))
     }
 }
 
