@@ -236,3 +236,19 @@ impl OwnKubeconfig {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_but_the_super_administrator_passes_every_check() {
+        let is_master = |config: &&OwnKubeconfig| config.groups.contains(&SYSTEM_MASTERS);
+        let masters: Vec<Item> = KUBECONFIGS
+            .iter()
+            .filter(is_master)
+            .map(|config| config.item)
+            .collect();
+        assert_eq!(masters, [Item::SuperAdmin]);
+    }
+}

@@ -127,9 +127,7 @@ impl Applier {
                 return Ok(Some(made));
             }
         }
-        let live = target.api(&self.client).get_metadata(&target.name).await;
-        let live = live.map_err(target.failed("get"))?;
-        if controller(&live) != controller(planned) {
+        if !self.is_of_controller(&target, controller(planned)).await? {
             return Ok(None);
         }
         let answer = self.take_over(&target).await?;
@@ -137,6 +135,26 @@ impl Applier {
         typed
             .map(Some)
             .map_err(|error| target.failed("apply")(kube::Error::SerdeError(error)))
+    }
+
+    /// The same where nobody needs the answer; whether the object stands.
+    pub async fn make_new<K: Applicable>(&self, planned: &K) -> Result<bool, ApiError> {
+        let target = Target::of(planned)?;
+        match self.post(&target).await {
+            Err(error) if is_already_there(&error) => {}
+            made => return made.map(|()| true).map_err(target.failed("create")),
+        }
+        let ours = self.is_of_controller(&target, controller(planned)).await?;
+        if ours {
+            self.take_over(&target).await?;
+        }
+        Ok(ours)
+    }
+
+    /// Whether what stands under the name of a target has this controller.
+    async fn is_of_controller(&self, target: &Target, uid: Option<&str>) -> Result<bool, ApiError> {
+        let live = target.api(&self.client).get_metadata(&target.name).await;
+        Ok(controller(&live.map_err(target.failed("get"))?) == uid)
     }
 
     /// Applies over exactly the object that was seen: a view that is behind loses with a conflict. For content that

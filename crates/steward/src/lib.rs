@@ -51,7 +51,6 @@ use kube::{
 };
 use metering::{Figures, Metering};
 use metrics::{TenantMetrics, View};
-use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 /// The lease that one replica at a time holds.
@@ -305,14 +304,7 @@ fn triggers(
         children(&feeds.budgets).boxed(),
     ]);
     let planes = feeds.control_planes.store();
-    let stores = stream::unfold(directory.changes(), |mut changes| async move {
-        match changes.recv().await {
-            Ok(store) => Some((Some(store), changes)),
-            Err(RecvError::Lagged(_)) => Some((None, changes)),
-            Err(RecvError::Closed) => None,
-        }
-    });
-    let of_store = stores.flat_map(move |store| {
+    let of_store = directory.changes().flat_map(move |store| {
         let uses = |plane: &TenantControlPlane| {
             let used = data_store::users::store_of(plane);
             // A control plane that has no store yet may be waiting for this one.

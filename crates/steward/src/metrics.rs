@@ -116,12 +116,12 @@ const TENANTS: [Family<TenantRow>; 4] = [
     ),
     (
         "tenant_store_keys",
-        "Keys that a tenant holds in its store",
+        "Keys that a tenant holds in its stores",
         |row| row.keys,
     ),
     (
         "tenant_store_bytes",
-        "Bytes of the keys and values that a tenant holds in its store",
+        "Bytes of the keys and values that a tenant holds in its stores",
         |row| row.bytes,
     ),
 ];
@@ -190,7 +190,7 @@ impl View {
         let figures = self
             .figures
             .tenant(plane.metadata.uid.as_deref().unwrap_or_default());
-        let usage = figures.measured.map(|measured| measured.usage);
+        let usage = figures.usage;
         let status = plane.status.as_ref();
         TenantRow {
             labels: TenantLabels {
@@ -228,6 +228,8 @@ fn ready(conditions: Option<&[Condition]>) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use jiff::Timestamp;
     use kube::runtime::{reflector::store::Writer, watcher::Event};
     use serde_json::{Value, json};
@@ -264,7 +266,8 @@ mod tests {
         };
         for name in ["blue", "green"] {
             let measurement = Measurement { usage, at: second };
-            figures.measured(name, measurement, None);
+            let stores = BTreeSet::from(["main".to_owned()]);
+            figures.measured(name, "main", measurement, &stores);
             figures.expires(name, Some(second));
         }
         let metrics = Metrics::default();

@@ -38,7 +38,7 @@ use crate::{
         label_selector_path = ".status.selector"
     ),
     validation = rules::service_name(),
-    validation = rules::one_minor_at_a_time("spec.version"),
+    validation = rules::one_minor_at_a_time("spec.version", "status.version"),
     validation = rules::no_downgrade("spec.version", "status.version"),
     printcolumn(
         name = "Cluster",

@@ -7,6 +7,9 @@ use kube_core::{Message, Rule};
 /// How a Kubernetes release is written; the reference accepts it with and without the `v`.
 const VERSION: &str = r"^v?1\\.[0-9]{1,3}\\.[0-9]{1,3}$";
 
+/// How a release is written so that its numbers can be compared.
+const RELEASE: &str = "^v?[0-9]+[.][0-9]{1,4}[.][0-9]{1,4}$";
+
 /// A control plane's name becomes a Service and a label, so it must be fit for both.
 pub fn service_name() -> Rule {
     Rule::new("self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')")
@@ -16,46 +19,60 @@ pub fn service_name() -> Rule {
         .field_path(".metadata.name")
 }
 
-/// The version at `path` never jumps over a minor release.
-pub fn one_minor_at_a_time(path: &str) -> Rule {
-    let (new, old) = (format!("self.{path}"), format!("oldSelf.{path}"));
-    Rule::new(format!(
-        "!{new}.matches('{VERSION}') || !{old}.matches('{VERSION}') || \
-         int({new}.split('.')[1]) <= int({old}.split('.')[1]) + 1"
-    ))
-    .message("upgrade one minor version at a time, for example from v1.34 to v1.35")
-    .field_path(format!(".{path}"))
+/// No minor release is left out, counted from the one that runs.
+///
+/// `wanted` is the field of the spec that names a release, `running` that of the status which records the one that runs.
+pub fn one_minor_at_a_time(wanted: &str, running: &str) -> Rule {
+    from_the_running_release(wanted, running, |new, from| {
+        format!("{} <= {} + 1", part(new, 1), part(from, 1))
+    })
+    .message("upgrade one minor version at a time, for example from v1.34 to v1.35: what counts is the release that runs")
 }
 
-/// The version at `path` never goes down below the one that still runs.
-///
-/// `installed` is the field of the status that records the running version: while an upgrade has not
-/// completed, whoever reverts the change in Git, or asks for another release instead, must get it accepted.
-pub fn no_downgrade(path: &str, installed: &str) -> Rule {
-    let (new, old) = (format!("self.{path}"), format!("oldSelf.{path}"));
-    let has_installed = has_path(installed);
-    let held = format!("self.{installed}");
+/// Nothing earlier than the release that runs. A later one that has not come true may be exchanged or taken back.
+pub fn no_downgrade(wanted: &str, running: &str) -> Rule {
+    from_the_running_release(wanted, running, |new, from| {
+        format!(
+            "{minor} > {from_minor} || ({minor} == {from_minor} && {} >= {})",
+            part(new, 2),
+            part(from, 2),
+            minor = part(new, 1),
+            from_minor = part(from, 1),
+        )
+    })
+    .message("a control plane cannot be downgraded: this release is earlier than the one that runs")
+}
+
+/// A rule about a changed release and the one that runs. Before anything runs there is nothing to protect: whoever
+/// asked for a release that does not exist must be able to correct it, in either direction.
+pub(crate) fn from_the_running_release(
+    wanted: &str,
+    running: &str,
+    holds: impl Fn(&str, &str) -> String,
+) -> Rule {
+    let (new, old, from) = (
+        format!("self.{wanted}"),
+        format!("oldSelf.{wanted}"),
+        format!("self.{running}"),
+    );
     Rule::new(format!(
-        "!{new}.matches('{VERSION}') || !{old}.matches('{VERSION}') || \
-         int({new}.split('.')[1]) > int({old}.split('.')[1]) || \
-         (int({new}.split('.')[1]) == int({old}.split('.')[1]) && \
-         int({new}.split('.')[2]) >= int({old}.split('.')[2])) || \
-         ({has_installed} && {held}.matches('{VERSION}') && \
-         (int({new}.split('.')[1]) > int({held}.split('.')[1]) || \
-         (int({new}.split('.')[1]) == int({held}.split('.')[1]) && \
-         int({new}.split('.')[2]) >= int({held}.split('.')[2]))))"
+        "{new} == {old} || !({}) || !{new}.matches('{RELEASE}') || !{from}.matches('{RELEASE}') || {}",
+        has_path(running),
+        holds(&new, &from)
     ))
-    .message(
-        "a control plane cannot be downgraded; only a change that is not installed yet can be taken back",
-    )
-    .field_path(format!(".{path}"))
+    .field_path(format!(".{wanted}"))
+}
+
+/// One of the numbers of a release, as CEL.
+fn part(release: &str, index: usize) -> String {
+    format!("int({release}.split('.')[{index}])")
 }
 
 /// Whether every step of `path` below `self` is there.
 ///
 /// CEL's optional chaining says the same in fewer words, but the API server cannot bound what it yields
 /// and refuses the rule for its cost.
-pub fn has_path(path: &str) -> String {
+fn has_path(path: &str) -> String {
     let ends = path.match_indices('.').map(|(at, _)| at);
     let steps: Vec<String> = ends
         .chain([path.len()])

@@ -13,7 +13,10 @@ use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{Api, ResourceExt};
 
-use super::judgements::{Judgement, Judgements};
+use super::{
+    judgements::{Judgement, Judgements},
+    owning,
+};
 use crate::{
     data_store::Store,
     endpoint::Endpoint,
@@ -27,6 +30,9 @@ pub enum CertificateError {
     /// The API server refused or did not answer.
     #[error(transparent)]
     Api(#[from] ApiError),
+    /// A Secret of somebody else has the name of one of ours.
+    #[error("the Secret {0} is not the control plane's")]
+    Taken(String),
     /// Nothing could be issued.
     #[error("could not issue certificates")]
     Issue(#[from] IssueError),
@@ -144,6 +150,14 @@ pub(super) async fn ensure(
     owner: &OwnerReference,
     now: Timestamp,
 ) -> Result<Certificates, CertificateError> {
+    let foreign = |held: &[Arc<Secret>]| {
+        let ours = |held: &&Arc<Secret>| owning::is_of(&***held, &wanted.tenant.name, &owner.uid);
+        let found = held.iter().find(|held| !ours(held));
+        found.map_or(Ok(()), |found| {
+            Err(CertificateError::Taken(found.name_any()))
+        })
+    };
+    foreign(&held)?;
     let mut contents = contents(wanted, &held);
     let of = Fingerprint::of(wanted, &contents);
     let (blocked, judgement) = if let Some(judgement) = judgements.get(&owner.uid, of, now) {
@@ -154,6 +168,7 @@ pub(super) async fn ensure(
         if !decided.is_settled() && known == Known::Watched {
             // Nothing is issued because a watch is behind.
             held = read(applier, &wanted.tenant).await?;
+            foreign(&held)?;
             contents = self::contents(wanted, &held);
             decided = plan(wanted, &contents, now, jitter);
         }

@@ -10,7 +10,7 @@ use kube::{
     api::{DeleteParams, Preconditions},
 };
 
-use super::{Controller, certificates, error::Error, is_ours, progress::Progress, storing};
+use super::{Controller, certificates, error::Error, owning::is_ours, progress::Progress, storing};
 use crate::{
     names,
     spec::{self, DataStoreChoice, Identity, validate},

@@ -49,7 +49,9 @@ impl Classify for Error {
             Self::Api(error) | Self::Certificates(CertificateError::Api(error)) => error.category(),
             Self::Store(error) => error.category(),
             Self::Certificates(CertificateError::Issue(_)) | Self::Key(_) => Category::Internal,
-            Self::Kubelet(_) | Self::Identity => Category::Invalid,
+            Self::Certificates(CertificateError::Taken(_)) | Self::Kubelet(_) | Self::Identity => {
+                Category::Invalid
+            }
         }
     }
 }

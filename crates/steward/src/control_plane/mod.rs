@@ -11,6 +11,7 @@ mod error;
 mod judgements;
 mod notes;
 mod overrides;
+mod owning;
 mod progress;
 mod pruning;
 mod reaching;
@@ -39,12 +40,12 @@ use butler_runtime::{
     own_writes::OwnWrites,
     status,
 };
-use certificates::{Certificates, Known};
+use certificates::{CertificateError, Certificates, Known};
 pub use error::Error;
 use jiff::Timestamp;
 use judgements::Judgements;
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::{Client, Resource, ResourceExt};
+use kube::{Client, Resource as _, ResourceExt};
 use progress::Progress;
 use report::Facts;
 use storing::Placed;
@@ -57,7 +58,7 @@ use crate::{
     metering::Figures,
     names,
     provider::custody,
-    spec::{ControlPlane, Identity, validate},
+    spec::{ControlPlane, validate},
     store,
 };
 
@@ -164,7 +165,9 @@ impl Controller {
         else {
             return Ok(Wake::After(ASK_AGAIN));
         };
-        let held = self.optional_secrets(spec).await?;
+        let Some(held) = self.optional_secrets(spec, progress).await? else {
+            return Ok(Wake::After(ASK_AGAIN));
+        };
         let Some(mut prepared) = self.settings(raw, spec, &held, progress).await? else {
             return Ok(Wake::After(ASK_AGAIN));
         };
@@ -189,7 +192,7 @@ impl Controller {
         let mut next_look = None;
         if let Some(running) = running {
             next_look = self
-                .tenant(spec, running, &endpoint, &certificates, progress)
+                .tenant(spec, running, &endpoint, &certificates, progress, facts)
                 .await?;
             let rewriting = self.rewrite(spec, &prepared.encryption, &held, &certificates);
             if let Some((words, wait)) = rewriting.await? {
@@ -244,7 +247,7 @@ impl Controller {
             Known::Nothing
         };
         let now = self.clock.now();
-        let certificates = certificates::ensure(
+        let ensured = certificates::ensure(
             &self.applier,
             &self.judgements,
             &wanted,
@@ -252,8 +255,14 @@ impl Controller {
             known,
             &owner,
             now,
-        )
-        .await?;
+        );
+        let certificates = match ensured.await {
+            Err(CertificateError::Taken(name)) => {
+                progress.taken(STAGE, "Secret", &name);
+                return Ok(None);
+            }
+            ensured => ensured?,
+        };
         let blocked = problem.iter().chain(&certificates.blocked);
         let blocked: Vec<&str> = blocked.map(String::as_str).collect();
         if blocked.is_empty() {
@@ -274,6 +283,7 @@ impl Controller {
         endpoint: &Endpoint,
         certificates: &Certificates,
         progress: &mut Progress,
+        facts: &mut Facts,
     ) -> Result<Option<Timestamp>, Error> {
         const STAGE: &str = "TenantReady";
         let Some((kubeconfig, plan)) =
@@ -291,6 +301,7 @@ impl Controller {
             .tenants
             .look(uid, kubeconfig, plan, self.clock.now())
             .await;
+        facts.furnished = found.settled;
         if found.settled {
             progress.passed(STAGE, "Ready", found.message);
         } else {
@@ -394,12 +405,6 @@ impl Reconciler for Controller {
         self.report(&raw, next, progress, result.is_ok()).await?;
         result
     }
-}
-
-/// Whether an object is the control plane's own, and not one of somebody else that has its name.
-fn is_ours(object: &impl Resource, identity: &Identity) -> bool {
-    let mut owners = object.owner_references().iter();
-    owners.any(|owner| owner.controller == Some(true) && owner.uid == identity.uid)
 }
 
 /// One file that Steward itself signs in with.

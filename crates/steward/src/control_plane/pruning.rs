@@ -4,7 +4,7 @@
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Resource, ResourceExt as _};
 
-use super::{Controller, Error};
+use super::{Controller, Error, owning};
 use crate::{names::Part, spec::ControlPlane, workload::Objects};
 
 /// `ConfigMap`s that only some specs have.
@@ -35,7 +35,7 @@ impl Controller {
             let name = part.name(&identity.name);
             let planned = objects.config_maps.iter().any(|one| one.name_any() == name);
             let live = self.feeds.config_maps.get(namespace, &name);
-            if let Some(live) = live.filter(|live| !planned && is_ours(&**live, spec)) {
+            if let Some(live) = live.filter(|live| !planned && is_to_go(&**live, spec)) {
                 self.applier.delete(&*live).await?;
             }
         }
@@ -44,7 +44,7 @@ impl Controller {
         }
         let budget = self.feeds.budgets.get(namespace, &identity.name);
         let unplanned = objects.disruption_budget.is_none();
-        if let Some(live) = budget.filter(|live| unplanned && is_ours(&**live, spec)) {
+        if let Some(live) = budget.filter(|live| unplanned && is_to_go(&**live, spec)) {
             self.applier.delete(&*live).await?;
         }
         Ok(())
@@ -75,18 +75,15 @@ fn unwanted<'a>(
         .filter(move |part| !wanted(*part))
         .filter_map(move |part| {
             let name = part.name(&spec.identity.name);
-            let ours = |held: &&Secret| held.name_any() == name && is_ours(*held, spec);
+            let ours = |held: &&Secret| held.name_any() == name && is_to_go(*held, spec);
             held.iter().find(ours)
         })
 }
 
-/// Whether this very control plane owns an object: another of the same name may have been before.
-fn is_ours(object: &impl Resource, spec: &ControlPlane) -> bool {
-    let owners = object.meta().owner_references.iter().flatten();
-    object.meta().deletion_timestamp.is_none()
-        && owners
-            .into_iter()
-            .any(|owner| owner.controller == Some(true) && owner.uid == spec.identity.uid)
+/// Whether this very control plane owns an object, which is not on its way out: another of the same name may have been
+/// before.
+fn is_to_go(object: &impl Resource, spec: &ControlPlane) -> bool {
+    object.meta().deletion_timestamp.is_none() && owning::is_ours(object, &spec.identity)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Service;
 
-use super::{Controller, Error, is_ours, progress::Progress, report::Facts};
+use super::{Controller, Error, owning::is_ours, progress::Progress, report::Facts};
 use crate::{
     endpoint::{self, Endpoint},
     spec::ControlPlane,

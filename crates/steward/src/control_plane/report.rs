@@ -7,6 +7,7 @@ use butler_api::steward::{
     data_store::StorageUsage,
     tenant_control_plane::{
         TenantControlPlaneStatus,
+        addons_status::{AddonStatus, AddonsStatus, KonnectivityStatus},
         status::{
             CertificatesStatus, DeploymentStatus, KubeconfigsStatus, KubernetesResources,
             LoadBalancerAddress, LoadBalancerStatus, SecretStatus, ServiceStatus, State,
@@ -33,6 +34,8 @@ pub(super) struct Facts {
     pub(super) deployment: Option<Arc<Deployment>>,
     pub(super) state: Option<State>,
     pub(super) installed: Option<String>,
+    /// What the spec asks for stands in the tenant cluster.
+    pub(super) furnished: bool,
 }
 
 /// What the spec asks for and gets only later: it is accepted, because platforms set it, and said.
@@ -58,6 +61,7 @@ pub(super) fn status(
         deployment,
         state,
         installed,
+        furnished,
     } = facts;
     let name = &spec.identity.name;
     let before = held.kubernetes_resources.clone().unwrap_or_default();
@@ -69,11 +73,17 @@ pub(super) fn status(
         service: service
             .map(|live| service_status(spec, &live))
             .or(before.service),
-        ..before
     };
+    let addons = furnished.then(|| addons(spec, contents.as_deref()));
     TenantControlPlaneStatus {
+        addons: addons.or_else(|| held.addons.clone()),
         storage: store
-            .map(|(name, identity)| storage(held.storage.as_ref(), name, &identity, usage))
+            .map(|(store, identity)| {
+                let certificate = contents.as_deref();
+                let certificate =
+                    certificate.and_then(|all| secret(name, all, SecretKind::DataStore));
+                storage(held.storage.as_ref(), store, &identity, usage, certificate)
+            })
             .or_else(|| held.storage.clone()),
         certificates: contents
             .as_deref()
@@ -86,7 +96,7 @@ pub(super) fn status(
         kubernetes_resources: Some(resources),
         control_plane_endpoint: endpoint.or_else(|| held.control_plane_endpoint.clone()),
         observed_generation: spec.identity.generation,
-        ..held.clone()
+        conditions: held.conditions.clone(),
     }
 }
 
@@ -107,19 +117,40 @@ fn storage(
     name: String,
     identity: &store::Identity,
     usage: Option<StorageUsage>,
+    certificate: Option<SecretStatus>,
 ) -> StorageStatus {
     let before = before.filter(|before| before.data_store_name.as_ref() == Some(&name));
     StorageStatus {
         usage: usage.or_else(|| before.and_then(|before| before.usage.clone())),
+        certificate: certificate.or_else(|| before.and_then(|before| before.certificate.clone())),
         driver: Some("etcd".to_owned()),
         data_store_name: Some(name),
         setup: Some(StorageSetup {
             schema: Some(identity.schema().to_owned()),
             user: Some(identity.user().to_owned()),
             checksum: Some(identity.checksum()),
-            ..StorageSetup::default()
         }),
-        ..StorageStatus::default()
+    }
+}
+
+/// What the tenant cluster has been given.
+fn addons(spec: &ControlPlane, contents: Option<&Contents>) -> AddonsStatus {
+    let addon = |enabled| Some(AddonStatus { enabled });
+    let tunnel = spec.konnectivity.is_some();
+    let kubeconfig = contents.filter(|_| tunnel).and_then(|contents| {
+        secret(
+            &spec.identity.name,
+            contents,
+            SecretKind::KonnectivityKubeconfig,
+        )
+    });
+    AddonsStatus {
+        core_dns: addon(spec.addons.core_dns.is_some()),
+        kube_proxy: addon(spec.addons.kube_proxy.is_some()),
+        konnectivity: Some(KonnectivityStatus {
+            enabled: tunnel,
+            kubeconfig,
+        }),
     }
 }
 
@@ -128,7 +159,6 @@ fn secret(name: &str, contents: &Contents, kind: SecretKind) -> Option<SecretSta
     Some(SecretStatus {
         secret_name: Some(kind.name(name)),
         checksum: Some(content.checksum()),
-        ..SecretStatus::default()
     })
 }
 
@@ -168,7 +198,6 @@ fn deployment_status(name: &str, live: &Deployment) -> DeploymentStatus {
         ready_replicas: status.ready_replicas,
         available_replicas: status.available_replicas,
         unavailable_replicas: status.unavailable_replicas,
-        ..DeploymentStatus::default()
     }
 }
 

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, ResourceExt as _, config::Kubeconfig};
 
-use super::{Controller, Error, progress::Progress, pruning::SECRETS};
+use super::{Controller, Error, owning, progress::Progress, pruning::SECRETS};
 use crate::{
     names::Part,
     spec::{Audit, AuditPolicy, ControlPlane, audit_policy},
@@ -129,7 +129,12 @@ impl Controller {
 
     /// Secrets that only some control planes have. Keys follow from what is read, and a watch may be behind: where there
     /// are any, or some are asked for, they are read now.
-    pub(super) async fn optional_secrets(&self, spec: &ControlPlane) -> Result<Vec<Secret>, Error> {
+    /// None where one of them is somebody else's.
+    pub(super) async fn optional_secrets(
+        &self,
+        spec: &ControlPlane,
+        progress: &mut Progress,
+    ) -> Result<Option<Vec<Secret>>, Error> {
         let identity = &spec.identity;
         let watched = |part: &Part| {
             // Every control plane with a tunnel has this one, and nothing is made from it here.
@@ -141,13 +146,21 @@ impl Controller {
         let webhook = spec.audit.as_ref().and_then(|audit| audit.webhook.as_ref());
         let asked = spec.encryption.is_some() || webhook.is_some();
         if !asked && !SECRETS.iter().any(watched) {
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         }
-        let mut found = Vec::new();
+        let mut held = Vec::new();
         for part in SECRETS {
-            found.extend(self.secret(spec, &part.name(&identity.name)).await?);
+            let Some(found) = self.secret(spec, &part.name(&identity.name)).await? else {
+                continue;
+            };
+            if owning::is_ours(&found, identity) {
+                held.push(found);
+            } else if is_wanted(spec, part) {
+                progress.taken(STAGE, "Secret", &found.name_any());
+                return Ok(None);
+            }
         }
-        Ok(found)
+        Ok(Some(held))
     }
 
     fn copied_policy(&self, spec: &ControlPlane) -> Option<String> {
@@ -188,6 +201,19 @@ fn copied_webhook(spec: &ControlPlane, held: &[Secret]) -> Option<Vec<u8>> {
     let copy = held.iter().find(|held| held.name_any() == name)?;
     let file = copy.data.as_ref()?.get(configs::AUDIT_WEBHOOK)?;
     Some(file.0.clone())
+}
+
+/// Whether the spec asks for a Secret that only some control planes have. The tunnel's was seen to before.
+fn is_wanted(spec: &ControlPlane, part: Part) -> bool {
+    match part {
+        Part::AuditWebhook => spec.audit.as_ref().is_some_and(|one| one.webhook.is_some()),
+        Part::EncryptionConfig => spec.encryption.is_some(),
+        Part::EncryptionKeys => spec
+            .encryption
+            .as_ref()
+            .is_some_and(|one| one.key_secret.is_none()),
+        _ => false,
+    }
 }
 
 /// Whether the spec refers to objects of users, of which nothing tells.

@@ -15,8 +15,14 @@ use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
 use kube::ResourceExt;
 
 use super::{
-    Controller, Reach, certificates::Certificates, error::Error, is_ours, own_kubeconfig,
-    progress::Progress, report::Facts, settings::Prepared,
+    Controller, Reach,
+    certificates::Certificates,
+    error::Error,
+    own_kubeconfig,
+    owning::{Taken, is_ours},
+    progress::Progress,
+    report::Facts,
+    settings::Prepared,
 };
 use crate::{
     data_store::Store,
@@ -82,9 +88,12 @@ impl Controller {
         let applied = self
             .apply_objects(spec, &objects, live.as_deref(), held)
             .await?;
-        let Some((settled, made)) = applied else {
-            progress.taken(STAGE, "Deployment", &spec.identity.name);
-            return Ok(None);
+        let (settled, made) = match applied {
+            Ok(applied) => applied,
+            Err(Taken { kind, name }) => {
+                progress.taken(STAGE, &kind, &name);
+                return Ok(None);
+            }
         };
         // What pods of before still mount must stay until they are gone.
         if settled && before.is_some_and(|before| before.progress == Rolled::Complete) {
@@ -141,14 +150,14 @@ impl Controller {
     }
 
     /// Settings first, then the pods that mount them; whether the pods stood so already, and the Deployment if it is
-    /// new. Nothing where a Deployment of somebody else has the name.
+    /// new. It ends where an object of somebody else has a name.
     async fn apply_objects(
         &self,
         spec: &ControlPlane,
         objects: &Objects,
         live: Option<&Deployment>,
         held: &[Secret],
-    ) -> Result<Option<(bool, Option<Deployment>)>, Error> {
+    ) -> Result<Result<(bool, Option<Deployment>), Taken>, Error> {
         // No `..`: a new kind must be given its place in the order here. The Service stands already.
         let Objects {
             config_maps,
@@ -160,7 +169,9 @@ impl Controller {
         let namespace = Some(spec.identity.namespace.as_str());
         for wanted in config_maps {
             let live = self.feeds.config_maps.get(namespace, &wanted.name_any());
-            self.applier.apply(wanted, live.as_deref()).await?;
+            if let Err(taken) = self.own(wanted, live.as_deref(), &spec.identity).await? {
+                return Ok(Err(taken));
+            }
         }
         for wanted in secrets {
             let seen = held
@@ -177,7 +188,7 @@ impl Controller {
         let (settled, made) = match live {
             None => match self.applier.apply_new(deployment).await? {
                 Some(made) => (false, Some(made)),
-                None => return Ok(None),
+                None => return Ok(Err(Taken::of(deployment))),
             },
             Some(live) => {
                 let outcome = self.applier.apply(deployment, Some(live)).await?;
@@ -186,9 +197,11 @@ impl Controller {
         };
         if let Some(wanted) = disruption_budget {
             let live = self.feeds.budgets.get(namespace, &wanted.name_any());
-            self.applier.apply(wanted, live.as_deref()).await?;
+            if let Err(taken) = self.own(wanted, live.as_deref(), &spec.identity).await? {
+                return Ok(Err(taken));
+            }
         }
-        Ok(Some((settled, made)))
+        Ok(Ok((settled, made)))
     }
 }
 

@@ -7,7 +7,11 @@ use std::{
 
 use butler_api::steward::data_store::{DeletionPolicy, Tenancy};
 use butler_pki::Authority;
-use tokio::sync::{Notify, broadcast};
+use futures::{Stream, stream};
+use tokio::sync::{
+    Notify,
+    broadcast::{self, error::RecvError},
+};
 
 use crate::store::{Session, health::Verdict};
 
@@ -122,9 +126,15 @@ impl Directory {
         }
     }
 
-    /// Names of stores that change from now on.
-    pub fn changes(&self) -> broadcast::Receiver<String> {
-        self.changes.subscribe()
+    /// Names of stores that change from now on. Whoever is too slow loses none: nothing stands for all of them.
+    pub fn changes(&self) -> impl Stream<Item = Option<String>> + Send + use<> {
+        stream::unfold(self.changes.subscribe(), |mut changes| async move {
+            match changes.recv().await {
+                Ok(store) => Some((Some(store), changes)),
+                Err(RecvError::Lagged(_)) => Some((None, changes)),
+                Err(RecvError::Closed) => None,
+            }
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
@@ -135,4 +145,37 @@ impl Directory {
 fn is_disturbed(entry: &Entry) -> bool {
     let store = entry.store.as_ref().filter(|_| entry.verdict.is_ready());
     store.is_some_and(|store| store.session.is_disturbed())
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt as _;
+
+    use super::*;
+    use crate::store::health::Reason;
+
+    fn unusable() -> Entry {
+        let verdict = Verdict {
+            reason: Reason::Unreachable,
+            message: String::new(),
+        };
+        Entry {
+            store: None,
+            verdict,
+            closing: false,
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_is_too_slow_is_told_to_look_at_everything() {
+        let directory = Directory::default();
+        let mut quick = Box::pin(directory.changes());
+        directory.put("first", unusable());
+        assert_eq!(quick.next().await, Some(Some("first".to_owned())));
+        let mut slow = Box::pin(directory.changes());
+        for store in 0..=BACKLOG {
+            directory.put(&store.to_string(), unusable());
+        }
+        assert_eq!(slow.next().await, Some(None));
+    }
 }

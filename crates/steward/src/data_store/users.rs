@@ -59,6 +59,8 @@ pub(crate) struct Tenant {
     pub(crate) leaving: bool,
     /// What was last reported of its size.
     pub(crate) usage: Option<StorageUsage>,
+    /// All stores that hold something of it.
+    pub(crate) stores: BTreeSet<String>,
 }
 
 impl Tenant {
@@ -85,16 +87,20 @@ impl Tenant {
             asleep: plane.spec.control_plane.deployment.replicas == 0,
             leaving: plane.metadata.deletion_timestamp.is_some(),
             usage: storage.usage.clone(),
+            stores: stores_of(plane).into_iter().map(str::to_owned).collect(),
         })
     }
 }
 
-/// All tenants that have a place, by the name of their store.
+/// All tenants that have a place, by the names of their stores: in each of them they have the same names.
 pub(crate) fn tenants(planes: &[Arc<TenantControlPlane>]) -> BTreeMap<String, Vec<Tenant>> {
     let mut stores = BTreeMap::<String, Vec<Tenant>>::new();
-    for plane in planes {
-        if let (Some(store), Some(tenant)) = (store_of(plane), Tenant::of(plane)) {
-            stores.entry(store.to_owned()).or_default().push(tenant);
+    for tenant in planes.iter().filter_map(|plane| Tenant::of(plane)) {
+        for store in &tenant.stores {
+            stores
+                .entry(store.clone())
+                .or_default()
+                .push(tenant.clone());
         }
     }
     stores
@@ -203,8 +209,11 @@ mod tests {
         let other = json!([{"resource": "/events", "dataStore": "two"}]);
         events.spec.data_store_overrides = serde_json::from_value(other).unwrap();
         assert_eq!(Users::of("two", [&events]).named, ["a/x"]);
-        let told = moved(&mut Places::new(), &Change::Present(Arc::new(events)));
+        let events = Arc::new(events);
+        let told = moved(&mut Places::new(), &Change::Present(Arc::clone(&events)));
         assert_eq!(told, ["one", "two"]);
+        let stores = tenants(&[events]);
+        assert_eq!(stores["one"][0].identity, stores["two"][0].identity);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Metering: what each tenant holds in its store, measured in rounds.
+//! Metering: what each tenant holds in its stores, measured in rounds.
 //!
 //! One round after the other over all stores, tenant by tenant, one request at a time in each store and mostly at
 //! rest: no pass of a tenant waits for it, and no store feels it. Keys are counted in every round, which etcd does
@@ -96,10 +96,10 @@ impl Metering {
             let Some(place) = ready.and_then(|entry| entry.store) else {
                 return;
             };
-            match self.measure(&place.session, tenant).await {
+            match self.measure(store, &place.session, tenant).await {
                 Ok(measurement) => {
                     total += measurement.usage;
-                    self.record(tenant, measurement, telling);
+                    self.record(store, tenant, measurement, telling);
                 }
                 Err(error) => {
                     tracing::warn!(store, tenant = %tenant.plane, error = chain(&error), "could not measure a tenant");
@@ -112,10 +112,16 @@ impl Metering {
         }
     }
 
-    async fn measure(&self, session: &Session, tenant: &Tenant) -> Result<Measurement, Error> {
+    async fn measure(
+        &self,
+        store: &str,
+        session: &Session,
+        tenant: &Tenant,
+    ) -> Result<Measurement, Error> {
         let identity = &tenant.identity;
         let keys = at_leisure(count_keys(session, identity, Trust::Member)).await?;
         let last = self.figures.tenant(tenant.uid()).measured;
+        let last = last.get(store).copied();
         let now = self.clock.now();
         if let Some(usage) = steps::still(last, keys, now) {
             let at = last.map_or(now, |last| last.at);
@@ -130,18 +136,20 @@ impl Metering {
         }
     }
 
-    fn record(&self, tenant: &Tenant, measurement: Measurement, telling: Telling) {
+    fn record(&self, store: &str, tenant: &Tenant, measurement: Measurement, telling: Telling) {
         let quiet = telling == Telling::MetricsOnly || tenant.asleep || tenant.leaving;
-        let pending = self.figures.tenant(tenant.uid()).news;
-        let news = steps::news(
-            tenant.usage.as_ref(),
-            pending,
-            measurement.usage,
-            self.clock.now(),
-        );
+        let uid = tenant.uid();
+        let Some(usage) = self
+            .figures
+            .measured(uid, store, measurement, &tenant.stores)
+        else {
+            return;
+        };
+        let pending = self.figures.tenant(uid).news;
+        let news = steps::news(tenant.usage.as_ref(), pending, usage, self.clock.now());
         let news = news.filter(|_| !quiet);
         let told = news.is_some();
-        self.figures.measured(tenant.uid(), measurement, news);
+        self.figures.tell(uid, news);
         if told {
             // Nobody listens only when everything ends.
             let _ = self.news.unbounded_send(tenant.plane.clone());

@@ -236,7 +236,9 @@ pub fn roll(
     let decision = upgrade::decide(
         spec.version,
         &upgrade::Facts {
-            installed: current.installed,
+            installed: rollout.map_or(current.installed, |rollout| {
+                rollout.installed(current.installed)
+            }),
             deployed: rollout.and_then(|rollout| rollout.version),
             progress: rollout.map_or(Progress::Underway, |rollout| rollout.progress),
             nodes: current.nodes,

@@ -66,6 +66,12 @@ impl Rollout {
             },
         }
     }
+
+    /// The release that was reported as installed, or the first one as soon as a pod of it serves: it has nothing to
+    /// replace, and is not taken for new because its report is late or was lost.
+    pub fn installed(&self, reported: Option<KubeVersion>) -> Option<KubeVersion> {
+        reported.or_else(|| self.version.filter(|_| self.ready > 0))
+    }
 }
 
 /// What is reported.
@@ -102,12 +108,10 @@ pub fn report(
         };
     };
     let complete = rollout.progress == Progress::Complete && rollout.desired > 0;
-    // The first release has nothing to replace: it is installed as soon as one pod serves.
-    let first = installed.is_none() && rollout.ready > 0;
-    let installed = if complete || first {
+    let installed = if complete {
         rollout.version.or(installed)
     } else {
-        installed
+        rollout.installed(installed)
     };
     let pods = format!("{} of {} pods are ready", rollout.ready, rollout.desired);
     let stalled = match rollout.progress {

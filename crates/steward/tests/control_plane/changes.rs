@@ -16,7 +16,9 @@ use serde_json::{Value, json};
 
 use crate::{
     raw,
-    serving::{SOON, installed, is_ready, kubectl, platform_with, try_kubectl},
+    serving::{
+        SOON, installed, is_ready, kubectl, platform_with, platform_with_two_stores, try_kubectl,
+    },
     stage,
 };
 
@@ -73,15 +75,8 @@ pub(crate) async fn placed(
 #[tokio::test]
 async fn another_store_in_the_spec_is_refused_in_words_and_the_data_is_served_and_removed_where_it_is()
  {
-    let first = TlsEtcd::start().await.unwrap();
-    let second = first.start_beside().await.unwrap();
-    let options = PodOptions::default()
-        .reach(first.port())
-        .reach(second.port());
-    let platform = platform_with(options).await;
+    let (platform, [first, second]) = platform_with_two_stores().await;
     let home = &platform.home;
-    stage::store(&platform.server, "first", &first).await;
-    stage::store(&platform.server, "second", &second).await;
     home.apply_yaml(&stage::control_plane("blue", "dataStore: first"))
         .await;
     let plane = is_ready(home, "blue").await;
@@ -150,51 +145,8 @@ async fn retained_data_outlives_its_tenant() {
     assert_eq!(kept.map(|entry| entry.value.as_slice()), Some(&b"kept"[..]));
 }
 
-#[tokio::test]
-async fn objects_of_others_with_the_name_of_a_control_plane_are_left_alone_until_they_are_gone() {
-    let (server, etcd) = (crate::server().await, TlsEtcd::start().await.unwrap());
-    let home = server.namespace("tenants").await;
-    let _steward = stage::steward(&server);
-    stage::store(&server, "default", &etcd).await;
-    let service = json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "blue"},
-        "spec": {"selector": {"app": "shop"}, "ports": [{"port": 80}]},
-    });
-    let pods = json!({"metadata": {"labels": {"app": "shop"}}, "spec": {"containers": [{"name": "c", "image": "shop"}]}});
-    let deployment = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "green"},
-        "spec": {"selector": {"matchLabels": {"app": "shop"}}, "template": pods},
-    });
-    home.apply_yaml(&service.to_string()).await;
-    home.apply_yaml(&deployment.to_string()).await;
-
-    home.apply_yaml(&stage::control_plane("blue", "")).await;
-    stage::refused(&home, "blue", "EndpointReady", "NameTaken").await;
-    let held: Service = home.get("blue").await;
-    assert_eq!(held.spec.unwrap().selector.unwrap()["app"], "shop");
-    assert_eq!(held.metadata.owner_references, None);
-    let services = home.api::<Service>();
-    let params = DeleteParams::default();
-    services.delete("blue", &params).await.unwrap();
-    wait_for(&services, "blue", "its own Service", SOON, |held| {
-        held.metadata.owner_references.is_some()
-    })
-    .await;
-
-    home.apply_yaml(&stage::control_plane("green", "")).await;
-    wait_for(&services, "green", "its Service", PATIENCE, |_| true).await;
-    stage::give_address(&home, "green", "127.0.0.83").await;
-    let message = stage::refused(&home, "green", "WorkloadReady", "NameTaken").await;
-    assert!(message.contains("Deployment green"), "{message}");
-    delete(&home, "green").await;
-    let held: Deployment = home.get("green").await;
-    assert_eq!(held.metadata.deletion_timestamp, None);
-    let template = held.spec.unwrap().template.spec.unwrap();
-    assert_eq!(template.containers[0].name, "c");
-}
-
 /// Input that is wrong, the condition and the reason that say so, and its correction.
-fn wrong() -> [(&'static str, Value, &'static str, &'static str, Value); 4] {
+fn wrong() -> [(&'static str, Value, &'static str, &'static str, Value); 5] {
     let version = |text: &str| json!({"spec": {"kubernetes": {"version": text}}});
     let sans = |names: Value| json!({"spec": {"networkProfile": {"certSANs": names}}});
     let proxy = |wish: Value| json!({"spec": {"addons": {"tcpProxy": wish}}});
@@ -208,11 +160,18 @@ fn wrong() -> [(&'static str, Value, &'static str, &'static str, Value); 4] {
             sans(Value::Null),
         ),
         (
-            "version",
-            version("v1.29.0"),
+            "old",
+            version("v1.20.0"),
             "SpecValid",
             "NotSupported",
-            version("v1.30.0"),
+            version("v1.35.4"),
+        ),
+        (
+            "impossible",
+            version("v1.99.0"),
+            "SpecValid",
+            "NotSupported",
+            version("v1.35.4"),
         ),
         (
             "proxy",

@@ -2,18 +2,13 @@
 
 use butler_api::steward::TenantControlPlane;
 use butler_steward::names;
-use butler_testkit::{
-    PATIENCE, Scenario, World, at_every_write, etcd::TlsEtcd, faults::Fault, wait_for,
-};
+use butler_testkit::{PATIENCE, Scenario as _, World, at_every_write, etcd::TlsEtcd, wait_for};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
-use kube::{
-    Client,
-    api::{Patch, PatchParams},
-};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::{
-    faults::{Making, clear, reached},
+    faults::{Disturbed, Flow, Making, clear, reached},
     stage,
 };
 
@@ -59,14 +54,10 @@ async fn patch(world: &World, change: &Value) {
     patched.expect("a user changes it");
 }
 
-impl Scenario for Changing {
+impl Flow for Changing {
     async fn set_up(&self, world: &World) {
         let plane = stage::control_plane("blue", "").replace("v1.35.4", "v1.34.4");
         made(world, &plane).await;
-    }
-
-    async fn controller(&self, client: Client, _: &World) {
-        stage::work(client).await;
     }
 
     async fn user(&self, world: &World) {
@@ -89,31 +80,11 @@ impl Scenario for Changing {
         }
         Ok(())
     }
-
-    fn kinds(&self) -> Vec<(&'static str, &'static str)> {
-        Making.kinds()
-    }
-
-    fn simplify(&self, object: &mut Value) {
-        Making.simplify(object);
-    }
-
-    fn faults(&self) -> Vec<Fault> {
-        Making.faults()
-    }
-
-    fn parallel(&self) -> usize {
-        Making.parallel()
-    }
 }
 
-impl Scenario for Rotating {
+impl Flow for Rotating {
     async fn set_up(&self, world: &World) {
         made(world, &stage::with_kubernetes("blue", "encryption: {}")).await;
-    }
-
-    async fn controller(&self, client: Client, _: &World) {
-        stage::work(client).await;
     }
 
     async fn user(&self, world: &World) {
@@ -133,29 +104,13 @@ impl Scenario for Rotating {
         }
         Err("one word makes one new key, and the old one stays until nothing needs it".to_owned())
     }
-
-    fn kinds(&self) -> Vec<(&'static str, &'static str)> {
-        Making.kinds()
-    }
-
-    fn simplify(&self, object: &mut Value) {
-        Making.simplify(object);
-    }
-
-    fn faults(&self) -> Vec<Fault> {
-        Making.faults()
-    }
-
-    fn parallel(&self) -> usize {
-        Making.parallel()
-    }
 }
 
 #[tokio::test]
 async fn a_changed_control_plane_ends_up_the_same_whatever_goes_wrong() {
     let (server, etcd) = (crate::server().await, TlsEtcd::start().await.unwrap());
     stage::store(&server, "default", &etcd).await;
-    let summary = at_every_write(&server, &Changing).await;
+    let summary = at_every_write(&server, &Disturbed(Changing)).await;
     reached(&summary, 3);
 }
 
@@ -163,6 +118,6 @@ async fn a_changed_control_plane_ends_up_the_same_whatever_goes_wrong() {
 async fn a_new_key_is_made_once_whatever_goes_wrong() {
     let (server, etcd) = (crate::server().await, TlsEtcd::start().await.unwrap());
     stage::store(&server, "default", &etcd).await;
-    let summary = at_every_write(&server, &Rotating).await;
+    let summary = at_every_write(&server, &Disturbed(Rotating)).await;
     reached(&summary, 3);
 }

@@ -11,6 +11,7 @@ mod audit;
 mod authority;
 mod changes;
 mod encryption;
+mod exposure;
 mod faults;
 mod faults_of_changes;
 mod freeze;
@@ -20,6 +21,7 @@ mod overrides;
 mod raw;
 mod serving;
 mod stage;
+mod taken;
 mod tunnel;
 
 use butler_api::steward::{DataStore, TenantControlPlane};

@@ -1,12 +1,12 @@
 //! Resources that are kept in a second store.
 
-use butler_api::steward::{DataStore, TenantControlPlane};
-use butler_testkit::{etcd::TlsEtcd, pods::PodOptions, wait_until_gone};
+use butler_api::steward::DataStore;
+use butler_testkit::{etcd::TlsEtcd, wait_until_gone};
 use kube::{Api, api::DeleteParams};
 
 use crate::{
     changes, raw,
-    serving::{is_ready, kubectl, platform_with},
+    serving::{is_ready, kubectl, platform_with_two_stores},
     stage,
 };
 
@@ -22,16 +22,8 @@ async fn keys(etcd: &TlsEtcd) -> Vec<String> {
 
 #[tokio::test]
 async fn one_resource_lives_in_a_second_store_and_is_gone_from_both_with_the_tenant() {
-    // The port is known before pods are: they may reach no other.
-    let first = TlsEtcd::start().await.unwrap();
-    let second = first.start_beside().await.unwrap();
-    let options = PodOptions::default()
-        .reach(first.port())
-        .reach(second.port());
-    let platform = platform_with(options).await;
+    let (platform, [first, second]) = platform_with_two_stores().await;
     let home = &platform.home;
-    stage::store(&platform.server, "first", &first).await;
-    stage::store(&platform.server, "second", &second).await;
     let wish = format!("dataStore: first\n  {WISH}");
     home.apply_yaml(&stage::control_plane("blue", &wish)).await;
     is_ready(home, "blue").await;
@@ -50,12 +42,7 @@ async fn one_resource_lives_in_a_second_store_and_is_gone_from_both_with_the_ten
     assert!(holds(&in_first, "/secrets/default/here"), "{in_first:?}");
     assert!(!holds(&in_second, "/secrets/default/here"), "{in_second:?}");
 
-    let planes = home.api::<TenantControlPlane>();
-    planes
-        .delete("blue", &DeleteParams::default())
-        .await
-        .unwrap();
-    wait_until_gone(&planes, "blue").await;
+    changes::delete(home, "blue").await;
     for etcd in [&first, &second] {
         let left = keys(etcd).await;
         assert!(!left.iter().any(|key| key.contains("default/")), "{left:?}");

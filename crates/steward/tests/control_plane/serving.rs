@@ -25,6 +25,7 @@ use kube::{
     api::ListParams,
     config::{KubeConfigOptions, Kubeconfig},
 };
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::stage;
@@ -60,6 +61,20 @@ pub(crate) async fn platform_with(options: PodOptions) -> Platform {
         _steward: steward,
         etcd,
     }
+}
+
+/// A platform with two more stores of one authority, `first` and `second`, which its pods may reach.
+pub(crate) async fn platform_with_two_stores() -> (Platform, [TlsEtcd; 2]) {
+    let first = TlsEtcd::start().await.unwrap();
+    let second = first.start_beside().await.unwrap();
+    // The ports are known before pods are: they may reach no others.
+    let options = PodOptions::default()
+        .reach(first.port())
+        .reach(second.port());
+    let platform = platform_with(options).await;
+    stage::store(&platform.server, "first", &first).await;
+    stage::store(&platform.server, "second", &second).await;
+    (platform, [first, second])
 }
 
 pub(crate) async fn is_ready(home: &Namespace, name: &str) -> TenantControlPlane {
@@ -111,11 +126,19 @@ async fn a_control_plane_serves_its_people_and_tells_nodes_how_to_join() {
         ))
         .await;
     let plane = is_ready(&platform.home, "blue").await;
-    let resources = plane.status.unwrap().kubernetes_resources.unwrap();
+    let status = plane.status.unwrap();
+    let resources = status.kubernetes_resources.unwrap();
     assert_eq!(
         resources.version.unwrap().version.as_deref(),
         Some("v1.35.4")
     );
+    let addons = serde_json::to_value(status.addons).unwrap();
+    let told = json!({
+        "coreDNS": {"enabled": true},
+        "kubeProxy": {"enabled": true},
+        "konnectivity": {"enabled": false},
+    });
+    assert_eq!(addons, told);
 
     assert!(
         kubectl(&platform, "blue", &["version"])

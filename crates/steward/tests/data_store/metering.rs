@@ -136,3 +136,46 @@ async fn figures_are_exact_in_metrics_move_in_steps_in_status_and_go_with_the_te
     .await;
     assert!(of("steward_tenant_store_keys", "green").is_some());
 }
+
+#[tokio::test]
+async fn what_is_kept_in_a_second_store_counts_for_the_tenant_and_for_that_store() {
+    let (server, main) = (stage::server().await, TlsEtcd::start().await.unwrap());
+    let events = main.start_beside().await.unwrap();
+    let home = server.namespace("tenants").await;
+    let (steward, _) = stage::steward(&server, FAST);
+    for (name, etcd) in [("main", &main), ("events", &events)] {
+        server.apply_yaml(&etcd.data_store(name).to_string()).await;
+    }
+    let overrides = "  dataStoreOverrides: [{resource: /events, dataStore: events}]\n";
+    let plane = stage::control_plane("blue", "main") + overrides;
+    home.apply_yaml(&plane).await;
+    let blue = prefix(&home, "blue").await;
+    drop(steward);
+    let mut bytes = fill(&stage::root(&main), &blue, 0, 30).await;
+    bytes += fill(&stage::root(&events), &blue, 0, 20).await;
+
+    let (_steward, metrics) = stage::steward(&server, FAST);
+    let labels = format!(r#"namespace="{}",name="blue""#, home.name());
+    let of = |name: &str| series(&metrics, name, &labels);
+    until("keys of both stores", async || {
+        of("steward_tenant_store_keys") == Some(50)
+    })
+    .await;
+    assert_eq!(of("steward_tenant_store_bytes"), Some(bytes));
+    let planes = home.api::<TenantControlPlane>();
+    let told = wait_for(&planes, "blue", "50 keys", PATIENCE, |plane| {
+        usage(plane).is_some_and(|usage| usage.keys == 50)
+    });
+    assert_eq!(usage(&told.await).unwrap().bytes, bytes);
+    for (name, keys) in [("main", 30), ("events", 20)] {
+        let what = format!("{keys} keys");
+        wait_for(&stage::stores(&server), name, &what, PATIENCE, |store| {
+            let usage = store
+                .status
+                .as_ref()
+                .and_then(|status| status.usage.as_ref());
+            usage.is_some_and(|usage| usage.keys == keys)
+        })
+        .await;
+    }
+}

@@ -1,6 +1,9 @@
 //! Stores that cannot be used, and how fast that is said.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use butler_steward::store::{
     Error, Sessions, Settings,
@@ -51,6 +54,19 @@ async fn a_store_that_works_says_so_and_names_members_that_are_missing() {
         let tenant = tenant("a", "b", uid);
         ensure(&session, &tenant, Tenancy::Shared).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn one_session_serves_all_passes_until_the_settings_change() {
+    let etcd = TlsEtcd::start().await.unwrap();
+    let (sessions, before) = (Sessions::default(), settings(&etcd, "root"));
+    let first = sessions.get(&before).unwrap();
+    assert!(Arc::ptr_eq(&first, &sessions.get(&before).unwrap()));
+    let after = Settings {
+        endpoints: vec![etcd.endpoint(), closed().await],
+        ..before
+    };
+    assert!(!Arc::ptr_eq(&first, &sessions.get(&after).unwrap()));
 }
 
 #[tokio::test]

@@ -64,6 +64,7 @@ pub use workspaces::{WorkspaceQuota, Workspaces};
         status_replicas_path = ".status.workerNodesReady"
     ),
     validation = rules::name(),
+    validation = rules::one_major(),
     validation = rules::one_minor_at_a_time(),
     validation = rules::no_downgrade(),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
@@ -121,7 +122,6 @@ pub use workspaces::{WorkspaceQuota, Workspaces};
 )]
 #[x_kube(
     crates(kube_core = "::kube_core"),
-    validation = rules::one_major(),
     validation = rules::set_once("teamRef", "a cluster cannot move to another team"),
     validation = rules::set_once("providerConfigRef", "machines cannot move to another provider"),
     validation = rules::room_for_workers(),

@@ -2,7 +2,7 @@
 
 use kube_core::Rule;
 
-use crate::{cel, steward::rules::has_path, types::names::CLUSTER_NAME_MAX};
+use crate::{cel, steward::rules as releases, types::names::CLUSTER_NAME_MAX};
 
 /// The name becomes Services, label values and, with a suffix, a namespace.
 pub(super) fn name() -> Rule {
@@ -17,54 +17,27 @@ pub(super) fn name() -> Rule {
     .field_path(".metadata.name")
 }
 
+/// Where the release that runs is recorded, and the one that is wanted.
+const RUNNING: &str = "status.observedState.kubernetesVersion";
+const WANTED: &str = "spec.kubernetesVersion";
+
 /// No control plane moves between majors.
 pub(super) fn one_major() -> Rule {
-    Rule::new("self.kubernetesVersion.split('.')[0] == oldSelf.kubernetesVersion.split('.')[0]")
-        .message("a cluster stays on its major version")
-        .field_path(".kubernetesVersion")
-}
-
-/// How a release is written so that its numbers can be compared.
-const RELEASE: &str = "^v[0-9]+[.][0-9]{1,4}[.][0-9]{1,4}$";
-
-/// No minor version is left out, counted from the release that runs.
-pub(super) fn one_minor_at_a_time() -> Rule {
-    from_the_running_release(|wanted, from| format!("{} <= {} + 1", part(wanted, 1), part(from, 1)))
-        .message("upgrade one minor version at a time, for example from v1.34 to v1.35: what counts is the release that runs")
-}
-
-/// Nothing earlier than the release that runs. A later one that has not come true may be exchanged or taken back.
-pub(super) fn no_downgrade() -> Rule {
-    from_the_running_release(|wanted, from| {
-        format!(
-            "{minor} > {from_minor} || ({minor} == {from_minor} && {} >= {})",
-            part(wanted, 2),
-            part(from, 2),
-            minor = part(wanted, 1),
-            from_minor = part(from, 1),
-        )
+    let major = |release: &str| format!("{release}.split('.')[0]");
+    releases::from_the_running_release(WANTED, RUNNING, |new, from| {
+        format!("{} == {}", major(new), major(from))
     })
-    .message("a control plane cannot be downgraded: this release is earlier than the one that runs")
+    .message("a cluster stays on its major version")
 }
 
-/// A rule about a changed release and the one it starts from: that which runs, or before anything runs the last wish.
-fn from_the_running_release(holds: impl Fn(&str, &str) -> String) -> Rule {
-    let (wanted, running) = (
-        "spec.kubernetesVersion",
-        "status.observedState.kubernetesVersion",
-    );
-    let (new, old) = (format!("self.{wanted}"), format!("oldSelf.{wanted}"));
-    let from = format!("({} ? self.{running} : {old})", has_path(running));
-    Rule::new(format!(
-        "{new} == {old} || !{new}.matches('{RELEASE}') || !{from}.matches('{RELEASE}') || {}",
-        holds(&new, &from)
-    ))
-    .field_path(format!(".{wanted}"))
+/// No minor version is left out.
+pub(super) fn one_minor_at_a_time() -> Rule {
+    releases::one_minor_at_a_time(WANTED, RUNNING)
 }
 
-/// One of the numbers of a release, as CEL.
-fn part(release: &str, index: usize) -> String {
-    format!("int({release}.split('.')[{index}])")
+/// Nothing earlier than what runs.
+pub(super) fn no_downgrade() -> Rule {
+    releases::no_downgrade(WANTED, RUNNING)
 }
 
 /// A reference that may be added later, but neither changed nor removed.

@@ -47,7 +47,7 @@ pub use status::TenantControlPlaneStatus;
         label_selector_path = ".status.kubernetesResources.deployment.selector"
     ),
     validation = rules::service_name(),
-    validation = rules::one_minor_at_a_time("spec.kubernetes.version"),
+    validation = rules::one_minor_at_a_time("spec.kubernetes.version", "status.kubernetesResources.version.version"),
     validation = rules::no_downgrade("spec.kubernetes.version", "status.kubernetesResources.version.version"),
     printcolumn(name = "Version", type_ = "string", json_path = ".spec.kubernetes.version"),
     printcolumn(

@@ -1,12 +1,11 @@
 //! What is known about a hosted control plane.
 //!
-//! Field names are those that existing tools read. A `lastUpdate` moves only when what it stands beside
-//! changes: a status that moves by itself would wake its own watch.
+//! Field names are those that existing tools read. Nothing but `usage`, which moves in steps, says when it changed: a
+//! status that moves by itself would wake its own watch.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::addons_status::AddonsStatus;
 use crate::steward::data_store::StorageUsage;
@@ -34,16 +33,6 @@ pub struct TenantControlPlaneStatus {
     /// The objects that run and expose the control plane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubernetes_resources: Option<KubernetesResources>,
-    /// The `ConfigMap` with kubeadm's configuration.
-    #[serde(
-        default,
-        rename = "kubeadmconfig",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub kubeadm_config: Option<KubeadmConfigStatus>,
-    /// What kubeadm would have done inside the tenant cluster.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kubeadm_phase: Option<KubeadmPhaseStatus>,
     /// Address of the API server, as `host:port`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 259))]
@@ -60,32 +49,9 @@ pub struct SecretStatus {
     /// Name of the Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_name: Option<String>,
-    /// When its content last changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::schema::time")]
-    pub last_update: Option<Time>,
     /// Checksum of its content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
-}
-
-/// An object that was written, here or in the tenant cluster.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ObjectStatus {
-    /// Name of the object.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Namespace of the object.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// Checksum of its content.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub checksum: Option<String>,
-    /// When it last changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::schema::time")]
-    pub last_update: Option<Time>,
 }
 
 /// Where the tenant's state is kept.
@@ -98,16 +64,14 @@ pub struct StorageStatus {
     /// Name of the `DataStore`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_store_name: Option<String>,
-    /// Secret with what the control plane needs to connect.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub config: Option<SecretStatus>,
     /// The tenant's own part of the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<StorageSetup>,
     /// Secret with the client certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<SecretStatus>,
-    /// What the tenant holds there. It moves in steps; metrics have the exact figures.
+    /// What the tenant holds there, and in the stores of dataStoreOverrides. It moves in steps; metrics have the exact
+    /// figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<StorageUsage>,
 }
@@ -122,10 +86,6 @@ pub struct StorageSetup {
     /// User.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// When it last changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::schema::time")]
-    pub last_update: Option<Time>,
     /// Checksum of what was set up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
@@ -187,12 +147,6 @@ pub struct KubernetesResources {
     /// The Service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<ServiceStatus>,
-    /// The Ingress.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ingress: Option<IngressStatus>,
-    /// The route of the Gateway API.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gateway: Option<GatewayStatus>,
 }
 
 /// Version and state of the control plane.
@@ -244,10 +198,6 @@ pub struct DeploymentStatus {
     /// Label selector of its pods, as text, for the scale sub-resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
-    /// When it last changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::schema::time")]
-    pub last_update: Option<Time>,
     /// Generation of the Deployment that its controller has seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
@@ -306,94 +256,4 @@ pub struct LoadBalancerAddress {
     /// Host name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
-}
-
-/// The Ingress.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct IngressStatus {
-    /// Name of the Ingress.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Namespace of the Ingress.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// What its controller gave.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub load_balancer: Option<LoadBalancerStatus>,
-}
-
-/// A route of the Gateway API.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct GatewayStatus {
-    /// The route.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub route_ref: Option<RouteRef>,
-    /// What the Gateways say about it, as in the route's own status.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "free_form_list")]
-    pub parents: Vec<Value>,
-    /// Where clients reach it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 16))]
-    pub access_points: Vec<AccessPoint>,
-}
-
-/// Name of a route.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct RouteRef {
-    /// Name of the route.
-    pub name: String,
-}
-
-/// Where clients reach a route.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AccessPoint {
-    /// Kind of the value: `Hostname`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// Address, such as `https://api.example.com:6443`.
-    pub value: String,
-    /// Port.
-    pub port: i32,
-    /// Complete addresses.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 16))]
-    pub urls: Vec<String>,
-}
-
-/// The `ConfigMap` with kubeadm's configuration.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct KubeadmConfigStatus {
-    /// Name of the `ConfigMap`.
-    #[serde(
-        default,
-        rename = "configmapName",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub config_map_name: Option<String>,
-    /// When it last changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::schema::time")]
-    pub last_update: Option<Time>,
-    /// Checksum of its content.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub checksum: Option<String>,
-}
-
-/// What kubeadm would have done inside the tenant cluster.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct KubeadmPhaseStatus {
-    /// What nodes need to join.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bootstrap_token: Option<ObjectStatus>,
-}
-
-fn free_form_list(generator: &mut SchemaGenerator) -> Schema {
-    let item = crate::schema::free_form(generator);
-    json_schema!({ "type": "array", "maxItems": 32, "items": item })
 }

@@ -226,6 +226,29 @@ fn pods_that_never_become_ready_are_rolled_back_once_and_tried_again_after_a_cha
     assert!(!annotations.contains_key(names::FAILED_ROLLOUT));
 }
 
+#[test]
+fn a_first_release_may_be_lowered_until_a_pod_of_it_serves() {
+    let first = plane(&json!({"spec": {"kubernetes": {"version": "v1.35.4"}}}));
+    let lowered = plane(&json!({"spec": {"kubernetes": {"version": "v1.34.4"}}}));
+    let endpoint = endpoint(&first);
+    let made = objects(&first, &endpoint, &inputs(&first));
+    let decided = |status: &Value| {
+        let seen = Rollout::of(&deployment(&made, status));
+        let current = Current {
+            installed: None,
+            rollout: Some(&seen),
+            nodes: None,
+        };
+        let decision = roll(&lowered, &endpoint, &inputs(&lowered), &current).0;
+        (decision.outcome, decision.version)
+    };
+    let settled = (Outcome::Settled, version("v1.34.4"));
+    let starting = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2});
+    assert_eq!(decided(&starting), settled);
+    let refused = (Outcome::Refused, version("v1.35.4"));
+    assert_eq!(decided(&complete(2)), refused, "the report is only late");
+}
+
 fn reported(over: &Value, status: &Value, installed: Option<&str>) -> (State, Option<String>) {
     let spec = plane(over);
     let objects = objects(&spec, &endpoint(&spec), &inputs(&spec));
