@@ -1,5 +1,7 @@
 //! What is told about an addon: phase, conditions, events. Pure.
 
+mod alone;
+
 use std::time::Duration;
 
 use butler_addons::request::{Drift, Request};
@@ -9,7 +11,7 @@ use butler_addons::{
     record::Status,
 };
 use butler_api::{
-    butler::{tenant_addon::TenantAddonPhase as Phase, tenant_cluster::ManagementMode},
+    butler::tenant_addon::TenantAddonPhase as Phase,
     common::HelmRelease,
     names::{ADOPT, RETRY},
 };
@@ -21,6 +23,7 @@ use butler_runtime::{
 
 use jiff::Timestamp;
 
+pub(crate) use self::alone::{is_left_alone, left_alone};
 use crate::addon_engine::Trouble;
 
 /// How often what stands is looked at: nobody tells us when something changes in a tenant.
@@ -212,16 +215,6 @@ pub(crate) fn not_put_back(request: &Request, world: &World, why: &str) -> Repor
     }
 }
 
-/// Whether nothing of a release may be changed: its cluster is only looked at, or leaves what was installed once to a
-/// tool of its own.
-pub(crate) fn is_left_alone(mode: ManagementMode, world: &World) -> bool {
-    match mode {
-        ManagementMode::Active => false,
-        ManagementMode::Observe => true,
-        ManagementMode::GitOps => stood(world),
-    }
-}
-
 /// Whether it was ever installed. The last revision may be another tool's that is at it, or failed.
 fn stood(world: &World) -> bool {
     let mut statuses = world.revisions.iter().map(|revision| revision.status);
@@ -231,44 +224,6 @@ fn stood(world: &World) -> bool {
 fn stands(world: &World) -> bool {
     let last = world.revisions.last();
     last.is_some_and(|last| last.status == Status::Deployed)
-}
-
-/// An addon of which only is said what was found.
-pub(crate) fn left_alone(
-    request: &Request,
-    world: &World,
-    step: &Step,
-    mode: ManagementMode,
-) -> Report {
-    let subject = Subject::new(request, world);
-    let found = match step {
-        Step::Install => "it is not installed",
-        Step::Upgrade | Step::RolledBack => "another version or other values are installed",
-        Step::Refuse => "somebody else manages its release",
-        Step::RecoverPending(_) | Step::Wait => "its release is being changed",
-        Step::CorrectDrift(_) => "somebody changed what it installed",
-        Step::Uninstall | Step::Gone => "its release is being removed",
-        Step::Rollback(_) | Step::Unhealthy | Step::WatchHealth(_) => "it is not healthy",
-        Step::Retry(_) => "its last step failed",
-        Step::MarkHealthy(_) | Step::Done => "it is installed as asked for",
-    };
-    let message = format!("{found}; the cluster's management policy is {mode:?}");
-    let conditions = if stands(world) {
-        let installed = Verdict::yes("Installed", "Observed", message.clone());
-        [installed, subject.health()]
-    } else {
-        Subject::not_installed("Observed", &message)
-    };
-    let phase = match (stands(world), &world.health) {
-        (false, _) => Phase::Pending,
-        (true, Some(health)) if !health.is_ready() => Phase::Degraded,
-        (true, _) => Phase::Installed,
-    };
-    let report = Subject::report(phase, message, conditions, None, Wake::After(LOOK));
-    Report {
-        seen: Some(seen(request, world)),
-        ..report
-    }
 }
 
 /// What is spoken about, and the words for it.
