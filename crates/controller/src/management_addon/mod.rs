@@ -173,7 +173,7 @@ impl Controller {
         };
         let version = client.apiserver_version().await;
         let version = version.map_err(ApiError::of("ask", "API server", "its version"))?;
-        let (chart, version) = (&request.chart.version, &version.git_version);
+        let (chart, version) = (&asked.request.chart.version, &version.git_version);
         if let Err(trouble) = catalogue::compatible(definition.as_deref(), chart, version) {
             return request_trouble(trouble);
         }

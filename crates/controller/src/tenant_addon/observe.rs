@@ -95,7 +95,7 @@ impl Controller {
             );
             return stop(Hindrance::Cluster, &trouble, Wake::OnChange);
         };
-        let (chart, kubernetes) = (&request.chart.version, cluster.kubernetes());
+        let (chart, kubernetes) = (&asked.request.chart.version, cluster.kubernetes());
         if let Err(trouble) = catalogue::compatible(definition.as_deref(), chart, kubernetes) {
             return stop(Hindrance::Request, &trouble, Wake::OnChange);
         }

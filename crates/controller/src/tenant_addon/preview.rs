@@ -108,7 +108,7 @@ pub(crate) async fn foresee(
     } = asked;
     let version = client.apiserver_version().await;
     let version = version.map_err(ApiError::of("ask", "API server", "its version"))?;
-    catalogue::compatible(definition, &version.git_version)?;
+    catalogue::compatible(definition, &request.chart.version, &version.git_version)?;
     let helm = Helm::new(tools.helm.to_owned(), tools.folder.to_owned())?;
     let charts = Charts::new(helm.clone(), tools.mirrors.to_vec())?;
     let chart = charts.get(&request.chart, access).await?;

@@ -1,4 +1,5 @@
 use butler_addons::record::Revision;
+use butler_api::butler::tenant_cluster::ManagementMode;
 
 use super::*;
 
