@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use butler_api::butler::tenant_cluster::{Phase, TenantClusterStatus};
+use butler_api::butler::tenant_cluster::TenantClusterStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// How long words must stand.
@@ -20,7 +20,7 @@ const READY: &str = "Ready";
 /// What was told, and what is about to be.
 #[derive(Default)]
 pub(super) struct News {
-    phase: Option<Option<Phase>>,
+    phase: Option<String>,
     told: BTreeMap<String, Words>,
     fresh: BTreeMap<String, Fresh>,
 }
@@ -51,9 +51,10 @@ impl News {
     pub(super) fn see(&mut self, status: &TenantClusterStatus, now: Duration) -> Vec<String> {
         // What was due meanwhile comes first.
         let mut lines = self.stood(now);
-        if self.phase != Some(status.phase) {
-            self.phase = Some(status.phase);
-            lines.push(format!("phase {}", phase(status)));
+        let phase = phase(status);
+        if self.phase.as_ref() != Some(&phase) {
+            lines.push(format!("phase {phase}"));
+            self.phase = Some(phase);
         }
         for condition in &status.conditions {
             lines.extend(self.hear(condition, &status.conditions, now));

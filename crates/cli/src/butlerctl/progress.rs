@@ -2,7 +2,6 @@
 
 use std::{
     io::IsTerminal as _,
-    pin::pin,
     time::{Duration, Instant},
 };
 
@@ -64,7 +63,7 @@ pub(crate) async fn follow(
     let mut news = News::default();
     let mut last: Option<TenantClusterStatus> = None;
     let mut trouble = None;
-    let mut changes = pin!(watcher::watch_object(api, name).default_backoff());
+    let mut changes = watcher::watch_object(api, name).default_backoff().boxed();
     let waited = tokio::time::timeout(limit.0, async {
         loop {
             let due = news.due().map(|due| display.started + due);

@@ -189,7 +189,9 @@ fn install(observed: &mut Observed, object: &Value) {
     let asked = version.map(str::to_owned);
     let before = observed.addons.remove(&text("/metadata/name"));
     let facts = Facts {
-        version: asked.clone().or(before.and_then(|held| held.version)),
+        version: asked
+            .clone()
+            .or_else(|| before.and_then(|held| held.version)),
         asked,
         ours: true,
         role: text(&role),

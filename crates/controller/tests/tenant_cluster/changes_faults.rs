@@ -156,6 +156,15 @@ async fn a_cluster_is_upgraded_whatever_goes_wrong() {
 }
 
 #[tokio::test]
+async fn machines_are_replaced_and_their_templates_go_whatever_goes_wrong() {
+    let larger = Step {
+        spec: json!({"workers": {"machineTemplate": {"cpu": 8}}}),
+        is_done: |cluster| has_workers(cluster, 2),
+    };
+    assert!(disturbed(None, larger).await >= 5);
+}
+
+#[tokio::test]
 async fn a_cluster_falls_asleep_whatever_goes_wrong() {
     assert!(disturbed(None, sleep()).await >= 3);
 }
