@@ -10,7 +10,7 @@ use butler_runtime::{
 };
 use butler_testkit::{PATIENCE, Server, wait_for, wait_for_condition};
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
-use kube::{Api, ResourceExt as _, api::ListParams};
+use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
 
 use crate::{
@@ -90,7 +90,7 @@ impl Scene {
     async fn names(&self, kind: &str) -> Vec<String> {
         let api = driver::api(&self.server, &self.home, kind);
         let listed = api.list(&ListParams::default()).await.unwrap();
-        listed.iter().map(|it| it.name_any()).collect()
+        listed.iter().map(kube::ResourceExt::name_any).collect()
     }
 }
 
@@ -113,7 +113,8 @@ fn template(pool: &Value) -> String {
 async fn other_machines_replace_those_that_stand_and_their_templates_go_after_them() {
     let scene = Scene::new("team-a", json!({})).await;
     let before = template(&scene.pool(|_| true).await);
-    assert_eq!(scene.names("LocalMachineTemplate").await, [before.clone()]);
+    let held = scene.names("LocalMachineTemplate").await;
+    assert_eq!(held, std::slice::from_ref(&before));
     let larger = json!({"workers": {"machineTemplate": {"cpu": 8}}});
     scene.change(larger).await;
     let pool = scene.pool(|pool| template(pool) != before).await;
