@@ -1,5 +1,4 @@
 use butler_addons::record::Revision;
-
 use butler_api::butler::tenant_cluster::ManagementMode;
 
 use super::*;
