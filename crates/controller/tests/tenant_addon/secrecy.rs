@@ -10,6 +10,7 @@ use std::{
 };
 
 use butler_api::butler::ManagementAddon;
+use butler_runtime::sync::lock;
 use butler_testkit::{Options, PATIENCE, wait_for};
 use k8s_openapi::{ByteString, api::batch::v1::Job};
 use kube::{
@@ -55,7 +56,7 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        lock(&self.0).extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -77,7 +78,7 @@ impl Log {
     }
 
     fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        String::from_utf8(lock(&self.0).clone()).unwrap()
     }
 }
 
