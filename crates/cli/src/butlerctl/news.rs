@@ -28,7 +28,21 @@ pub(super) struct News {
 #[derive(Clone, PartialEq, Eq)]
 struct Words {
     holds: bool,
+    /// Whether another condition says all of it.
+    is_copy: bool,
     line: String,
+}
+
+impl Words {
+    fn of(condition: &Condition, all: &[Condition]) -> Self {
+        let (kind, status) = (&condition.type_, &condition.status);
+        let message = own_words(condition, all);
+        Self {
+            holds: status == "True",
+            is_copy: message.is_empty(),
+            line: format!("{kind}={status} {message}"),
+        }
+    }
 }
 
 /// Words that are not told yet.
@@ -51,13 +65,20 @@ impl News {
     pub(super) fn see(&mut self, status: &TenantClusterStatus, now: Duration) -> Vec<String> {
         // What was due meanwhile comes first.
         let mut lines = self.stood(now);
+        let is_first = self.phase.is_none();
         let phase = phase(status);
         if self.phase.as_ref() != Some(&phase) {
             lines.push(format!("phase {phase}"));
             self.phase = Some(phase);
         }
         for condition in &status.conditions {
-            lines.extend(self.hear(condition, &status.conditions, now));
+            // What is true from the start is no news.
+            if is_first && condition.status == "True" {
+                let words = Words::of(condition, &status.conditions);
+                self.told.insert(condition.type_.clone(), words);
+            } else {
+                lines.extend(self.hear(condition, &status.conditions, now));
+            }
         }
         lines
     }
@@ -92,15 +113,10 @@ impl News {
 
     fn hear(&mut self, condition: &Condition, all: &[Condition], now: Duration) -> Option<String> {
         let kind = &condition.type_;
-        let holds = condition.status == "True";
         let before = self.told.get(kind);
-        let message = own_words(condition, all);
-        let words = Words {
-            holds,
-            line: format!("{kind}={} {message}", condition.status),
-        };
-        // What is true from the start, or only repeats what another condition says, is no news.
-        if (before.is_none() && holds) || (message.is_empty() && !holds) {
+        let words = Words::of(condition, all);
+        // Nor is what only repeats another condition.
+        if words.is_copy && !words.holds {
             self.fresh.remove(kind);
             self.told.insert(kind.clone(), words);
             return None;
@@ -110,7 +126,7 @@ impl News {
             return None;
         }
         let was_true = before.is_some_and(|before| before.holds);
-        if holds && !was_true {
+        if words.holds && !was_true {
             self.fresh.remove(kind);
             self.told.insert(kind.clone(), words.clone());
             return Some(words.line);
@@ -229,6 +245,15 @@ mod tests {
         assert_eq!(news.see(&plane("False"), at(100)), NONE);
         assert_eq!(news.see(&plane("True"), at(400)), NONE);
         assert_eq!(news.due(), None);
+    }
+
+    #[test]
+    fn what_is_true_as_soon_as_it_is_said_is_told_unless_it_was_so_from_the_start() {
+        let mut news = News::default();
+        news.see(&status("Provisioning", &[]), at(0));
+        let ready = status("Ready", &[("Ready", "True", "the cluster works")]);
+        let told = ["phase Ready", "Ready=True the cluster works"];
+        assert_eq!(news.see(&ready, at(300)), told);
     }
 
     #[test]
