@@ -156,14 +156,20 @@ pub struct PoolState {
     pub current: bool,
     /// Since when its machines are being replaced, as it was told.
     pub began: Option<Timestamp>,
-    /// When Cluster API last saw something change of it; that may have been long before a rollout began.
+    /// When one of its machines last became ready or was let go for another; that may have been long before a rollout
+    /// began.
     pub progress: Option<Timestamp>,
 }
 
 impl PoolState {
-    /// When a rollout last got on: when it began, or when Cluster API last saw something change.
+    /// When a rollout last got on: when it began, or when a machine last took another's place.
     pub fn last_progress(&self) -> Option<Timestamp> {
         self.began.max(self.progress)
+    }
+
+    /// Machines that are made from something else than `target`.
+    pub const fn out_of_date(&self) -> u32 {
+        self.replicas.saturating_sub(self.up_to_date)
     }
 
     /// Whether its machines are being replaced. A pool that only grows is not: it has nothing to go back to, and numbers

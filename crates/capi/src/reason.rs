@@ -84,6 +84,7 @@ reasons! {
         Internal,
     }
     NeedsChange {
+        ActionNeeded,
         Failed,
         Invalid,
         Forbidden,

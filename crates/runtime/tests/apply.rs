@@ -17,7 +17,7 @@ use butler_runtime::{
 use butler_testkit::{Namespace, Server};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace as KubeNamespace, NamespaceStatus};
 use kube::{
-    Api,
+    Api, Resource as _,
     api::{DeleteParams, ObjectMeta, Patch, PatchParams},
 };
 
@@ -176,6 +176,53 @@ async fn creating_never_takes_over_what_exists() {
     applier.create(&planned).await.unwrap();
     let error = applier.create(&planned).await.unwrap_err();
     assert_eq!(error.category(), Category::Conflict);
+}
+
+/// A map that somebody controls.
+fn map_of(home: &Namespace, owner: &ConfigMap, color: &str) -> ConfigMap {
+    let mut made = map(home, "settings", &[("color", color)]);
+    made.metadata.owner_references = owner.controller_owner_ref(&()).map(|it| vec![it]);
+    made
+}
+
+#[tokio::test]
+async fn what_is_new_is_made_taken_over_from_the_same_owner_and_left_to_any_other() {
+    let (home, applier) = home().await;
+    let api = home.api::<ConfigMap>();
+    for name in ["owner", "other"] {
+        applier.create(&map(&home, name, &[])).await.unwrap();
+    }
+    let owner = api.get("owner").await.unwrap();
+    let other = api.get("other").await.unwrap();
+    let color = async || api.get("settings").await.unwrap().data.unwrap()["color"].clone();
+
+    assert!(
+        applier
+            .make_new(&map_of(&home, &owner, "blue"))
+            .await
+            .unwrap()
+    );
+    assert_eq!(color().await, "blue");
+    // As after a crash between the write and the watch.
+    assert!(
+        applier
+            .make_new(&map_of(&home, &owner, "red"))
+            .await
+            .unwrap()
+    );
+    assert_eq!(color().await, "red");
+    let made = applier.apply_new(&map_of(&home, &owner, "green")).await;
+    assert_eq!(made.unwrap().unwrap().data.unwrap()["color"], "green");
+
+    assert!(
+        !applier
+            .make_new(&map_of(&home, &other, "grey"))
+            .await
+            .unwrap()
+    );
+    let refused = applier.apply_new(&map_of(&home, &other, "grey")).await;
+    assert_eq!(refused.unwrap(), None);
+    assert_eq!(color().await, "green");
 }
 
 #[tokio::test]

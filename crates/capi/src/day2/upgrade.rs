@@ -55,6 +55,21 @@ pub enum Obstacle {
 }
 
 impl Obstacle {
+    /// Whether it stays until somebody does something about it.
+    pub const fn needs_action(&self) -> bool {
+        match self {
+            Self::Step { .. }
+            | Self::Addon(_)
+            | Self::RemovedApis(_)
+            | Self::Window { opens: None } => true,
+            Self::Skew { .. }
+            | Self::ControlPlane
+            | Self::Pool(_)
+            | Self::Unanswered(_)
+            | Self::Window { opens: Some(_) } => false,
+        }
+    }
+
     /// A sentence for people.
     pub fn message(&self, wanted: KubeVersion) -> String {
         match self {

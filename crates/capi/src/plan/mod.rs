@@ -102,6 +102,14 @@ impl Changes {
     }
 }
 
+/// What a plan waits for.
+struct Wait {
+    /// A sentence for people.
+    message: String,
+    /// Whether it lasts until somebody acts.
+    needs_action: bool,
+}
+
 /// A plan while it is being made.
 struct Draft<'a> {
     spec: &'a TenantSpec,
@@ -113,7 +121,7 @@ struct Draft<'a> {
     /// Objects that are not written but stay.
     keep: BTreeSet<Content>,
     rolls: Vec<Roll>,
-    waits: Vec<String>,
+    waits: Vec<Wait>,
     /// Whether something could not be written because something else is missing: nothing is removed then.
     is_partial: bool,
     /// Whether old templates are still needed.
@@ -132,7 +140,23 @@ impl Draft<'_> {
 
     fn lack(&mut self, missing: &Missing) {
         self.is_partial = true;
-        self.waits.push(missing.to_string());
+        self.wait(missing.to_string());
+    }
+
+    /// Waits for something that comes by itself.
+    fn wait(&mut self, message: String) {
+        self.waits.push(Wait {
+            message,
+            needs_action: false,
+        });
+    }
+
+    /// Waits for somebody.
+    fn ask(&mut self, message: String) {
+        self.waits.push(Wait {
+            message,
+            needs_action: true,
+        });
     }
 }
 
@@ -146,7 +170,6 @@ pub fn plan(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Plan {
     }
     let (spec, against) = quota::held(spec, observed);
     let spec = &*spec;
-    let waits = against.iter().map(|excess| excess.message.clone());
     let mut draft = Draft {
         spec,
         observed,
@@ -154,26 +177,29 @@ pub fn plan(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Plan {
         objects: Vec::new(),
         keep: BTreeSet::new(),
         rolls: Vec::new(),
-        waits: waits.collect(),
+        waits: Vec::new(),
         against,
         is_partial: false,
         is_settled: true,
         wake: Vec::new(),
     };
+    for excess in draft.against.clone() {
+        draft.ask(excess.message);
+    }
     let doze = day2::doze(spec, observed, now);
     let upgrade = day2::decide_upgrade(spec, observed, now);
     match observed.namespace {
         Standing::Missing | Standing::Ours => serve(&mut draft, doze, &upgrade),
         Standing::Ending => {
             draft.is_partial = true;
-            draft.waits.push(format!(
+            draft.wait(format!(
                 "namespace {} of an earlier cluster is still being removed",
                 spec.identity.tenant_namespace()
             ));
         }
         Standing::Foreign => {
             draft.is_partial = true;
-            draft.waits.push(format!(
+            draft.ask(format!(
                 "namespace {} exists and does not belong to this cluster: remove it, or make the cluster under another name",
                 spec.identity.tenant_namespace()
             ));
@@ -210,7 +236,10 @@ fn serve(draft: &mut Draft<'_>, doze: Doze, upgrade: &Upgrade) {
     draft.objects.push(control_plane);
     draft.objects.push(build::cluster(spec));
     if let Some(obstacle) = &upgrade.obstacle {
-        draft.waits.push(obstacle.message(spec.version));
+        draft.waits.push(Wait {
+            message: obstacle.message(spec.version),
+            needs_action: obstacle.needs_action(),
+        });
         match obstacle {
             day2::Obstacle::Window { opens } => draft.wake.extend(*opens),
             // Nothing tells when it is otherwise.
@@ -229,7 +258,7 @@ fn serve(draft: &mut Draft<'_>, doze: Doze, upgrade: &Upgrade) {
     let addons = addons::objects(spec, draft.observed, draft.now);
     draft.objects.extend(addons);
     for late in addons::late(spec, draft.observed, draft.now) {
-        draft.waits.push(late.message());
+        draft.wait(late.message());
         draft.wake.extend(late.opens);
     }
     agreements(draft);
@@ -275,18 +304,20 @@ fn joining(draft: &mut Draft<'_>) {
 
 /// Says what is left to people: addons that are no longer wanted may hold data.
 fn agreements(draft: &mut Draft<'_>) {
-    draft.waits.extend(draft.spec.addons.by_hand());
+    if let Some(task) = draft.spec.addons.by_hand() {
+        draft.ask(task);
+    }
     for (name, held) in draft.observed.addons.iter().filter(|(_, held)| held.ours) {
         if draft.spec.addons.may_remove(&held.role, &held.addon) == Removal::NeedsAgreement {
             let (addon, annotation) = (&held.addon, butler_api::names::REMOVE_ADDONS);
-            draft.waits.push(format!(
+            draft.ask(format!(
                 "TenantAddon {name} is no longer wanted and stays: annotate the cluster with {annotation}={addon} to remove it and what it holds"
             ));
         }
     }
 }
 
-fn finish(mut draft: Draft<'_>, doze: Doze, upgrade: &Upgrade) -> Plan {
+fn finish(draft: Draft<'_>, doze: Doze, upgrade: &Upgrade) -> Plan {
     let changes = changes(&draft);
     let numbers = report::numbers(draft.spec, draft.observed, doze);
     let (phase, mut findings) = report::report(&report::Facts {
@@ -300,13 +331,15 @@ fn finish(mut draft: Draft<'_>, doze: Doze, upgrade: &Upgrade) -> Plan {
         waits: &draft.waits,
     });
     findings.insert(0, limited::finding(&draft.against));
-    draft.waits.dedup();
+    let waits = draft.waits.into_iter().map(|wait| wait.message);
+    let mut waits: Vec<String> = waits.collect();
+    waits.dedup();
     Plan {
         changes,
         inside: Vec::new(),
         resume: None,
         rolls: draft.rolls,
-        waits: draft.waits,
+        waits,
         uses: uses::of(draft.spec),
         phase,
         findings,

@@ -55,7 +55,7 @@ pub(super) fn plan(draft: &mut Draft<'_>, doze: Doze, upgrade: &Upgrade) {
             }
             Err(wait) => {
                 draft.is_partial = true;
-                draft.waits.push(wait);
+                draft.wait(wait);
                 // The pool that stands goes on; only what it should become cannot be said yet.
                 if let Some(state) = state {
                     let stay = Decision::Stay(state.target.clone());
@@ -143,7 +143,7 @@ fn order(
     // Cluster API makes no machine before the API server serves this version, and is slow to look again.
     if state.is_none() && upgrade.machines.is_none() {
         let wait = format!("pool {} waits for the control plane", pool.name);
-        draft.waits.push(wait);
+        draft.wait(wait);
         draft.is_partial = true;
         return;
     }
@@ -197,20 +197,22 @@ fn order(
 fn note(draft: &mut Draft<'_>, pool: &Pool, state: Option<&PoolState>, decision: &Decision) {
     let name = &pool.name;
     let mut roll = |to: &Target, from: Option<&Target>, back: bool| {
-        let nodes = state.map_or(0, |state| {
-            if back {
-                state.up_to_date
-            } else {
-                state.replicas
-            }
-        });
-        // Numbers that speak about an earlier target count nothing of this one.
+        let nodes = state.map_or(
+            0,
+            |state| {
+                if back { state.up_to_date } else { state.wanted }
+            },
+        );
+        // Numbers that speak about an earlier target count nothing of this one. A machine is replaced when it is gone: the
+        // one that is to take its place is an additional one until then.
         let is_counted = |state: &&PoolState| state.current && state.target == *to;
-        let replaced = state.filter(is_counted).map_or(0, |state| state.up_to_date);
+        let old = state
+            .filter(is_counted)
+            .map_or(nodes, PoolState::out_of_date);
         draft.rolls.push(Roll {
             pool: name.clone(),
             nodes,
-            replaced: replaced.min(nodes),
+            replaced: nodes.saturating_sub(old),
             because: from.map_or_else(Vec::new, |from| differences(from, to)),
             back,
         });
@@ -236,23 +238,23 @@ fn note(draft: &mut Draft<'_>, pool: &Pool, state: Option<&PoolState>, decision:
         }
         Decision::Hold { because, .. } => {
             draft.is_settled = false;
-            draft.waits.push(format!("new machines of pool {name} wait: {because}"));
+            draft.wait(format!("new machines of pool {name} wait: {because}"));
         }
         Decision::TakeBack { to, .. } => {
             roll(to, state.map(|state| &state.target), true);
             draft.is_settled = false;
-            draft.waits.push(format!(
+            draft.wait(format!(
                 "new machines of pool {name} did not become ready, so it goes back to {} as before",
                 to.version
             ));
         }
-        Decision::Failed { at, .. } => draft.waits.push(format!(
+        Decision::Failed { at, .. } => draft.ask(format!(
             "the last change of pool {name} was taken back to {} because new machines did not become ready: change the spec to try again",
             at.version
         )),
         Decision::Stuck { because, .. } => {
             draft.is_settled = false;
-            draft.waits.push(format!(
+            draft.ask(format!(
                 "new machines of pool {name} do not become ready, and there is no way back: {because}"
             ));
         }

@@ -4,7 +4,7 @@ use butler_api::butler::tenant_cluster::Phase;
 use serde::Serialize;
 
 use super::{
-    Finding, Roll, Truth, network,
+    Finding, Roll, Truth, Wait, network,
     phase::{lacks_workers, phase},
 };
 use crate::{
@@ -36,7 +36,7 @@ pub(super) struct Facts<'a> {
     pub(super) upgrade: &'a Upgrade,
     pub(super) numbers: &'a Numbers,
     pub(super) rolls: &'a [Roll],
-    pub(super) waits: &'a [String],
+    pub(super) waits: &'a [Wait],
     pub(super) addons: &'a State,
 }
 
@@ -155,19 +155,20 @@ fn workers(facts: &Facts<'_>) -> Finding {
             Finding::new(KIND, true, Reason::WorkersReady, message)
         }
         Doze::Awake | Doze::Waking | Doze::FallingAsleep => {
-            let message = format!("{message}{}", obstacle(facts.observed));
+            let message = format!("{message}{}", obstacle(facts.observed, None));
             Finding::new(KIND, false, Reason::WorkersProvisioning, message)
         }
     }
 }
 
-/// What stands in the way of the first machine that cannot be had, such as an image that is missing. One is enough: the
-/// others mostly lack the same.
-fn obstacle(observed: &Observed) -> String {
+/// What stands in the way of the first machine that cannot be had, such as an image that is missing, in one pool or in any.
+/// One is enough: the others mostly lack the same.
+fn obstacle(observed: &Observed, pool: Option<&String>) -> String {
     let stuck = observed
         .machines
         .iter()
-        .filter(|it| it.node.is_none() && !it.ending);
+        .filter(|it| it.node.is_none() && !it.ending)
+        .filter(|it| pool.is_none_or(|pool| *pool == it.pool));
     let said = stuck.filter_map(|it| Some((it.name.as_str(), it.obstacle.as_deref()?)));
     said.min().map_or_else(String::new, |(name, said)| {
         let line = said.lines().next().unwrap_or_default();
@@ -238,7 +239,7 @@ fn ready(facts: &Facts<'_>, phase: Phase, findings: &[Finding]) -> Finding {
     let mut broken = findings.iter().filter(|finding| !finding.holds());
     if let Some(broken) = broken.find(|finding| !is_minor(finding)) {
         // What is in the way is the cause of what is not ready.
-        let wait = facts.waits.first().cloned();
+        let wait = foremost(facts.waits).map(|wait| wait.message.clone());
         let parts = [format!("{}: {}", broken.kind, broken.message)];
         let parts = parts.into_iter().chain(progress(facts)).chain(wait);
         let message = parts.collect::<Vec<_>>().join("; ");
@@ -257,9 +258,10 @@ fn ready(facts: &Facts<'_>, phase: Phase, findings: &[Finding]) -> Finding {
             ..minor.clone()
         };
     }
-    match (phase, facts.waits.first()) {
+    match (phase, foremost(facts.waits)) {
         (Phase::Updating, wait) => {
-            let said: Vec<String> = progress(facts).into_iter().chain(wait.cloned()).collect();
+            let wait = wait.map(|wait| wait.message.clone());
+            let said: Vec<String> = progress(facts).into_iter().chain(wait).collect();
             let message = if said.is_empty() {
                 "a change is being carried out".to_owned()
             } else {
@@ -267,9 +269,22 @@ fn ready(facts: &Facts<'_>, phase: Phase, findings: &[Finding]) -> Finding {
             };
             Finding::new(KIND, true, Reason::Updating, message)
         }
-        (_, Some(wait)) => Finding::new(KIND, true, Reason::Waiting, wait.clone()),
+        (_, Some(wait)) => {
+            let reason = if wait.needs_action {
+                Reason::ActionNeeded
+            } else {
+                Reason::Waiting
+            };
+            Finding::new(KIND, true, reason, wait.message.clone())
+        }
         (_, None) => Finding::new(KIND, true, Reason::Ready, "the cluster works"),
     }
+}
+
+/// The wait that is told: one that lasts until somebody acts before those that end by themselves.
+fn foremost(waits: &[Wait]) -> Option<&Wait> {
+    let asks = waits.iter().find(|wait| wait.needs_action);
+    asks.or_else(|| waits.first())
 }
 
 /// How far a change is: the control plane first, then pools. First machines, and those of a cluster that wakes, replace
@@ -293,7 +308,8 @@ fn progress(facts: &Facts<'_>) -> Vec<String> {
             back,
         } = roll;
         let verb = if *back { "taken back" } else { "replaced" };
-        format!("pool {pool}: {replaced} of {nodes} machines {verb}")
+        let obstacle = obstacle(facts.observed, Some(pool));
+        format!("pool {pool}: {replaced} of {nodes} machines {verb}{obstacle}")
     });
     moves.into_iter().chain(rolls).collect()
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use butler_api::butler::{AddonDefinition, butler_config::ButlerConfigSpec, tenant_cluster::Phase};
-use butler_capi::{Observed, Plan, Raw, TenantSpec, addons::Facts, plan, validate};
+use butler_capi::{Observed, Plan, Raw, Retry, TenantSpec, addons::Facts, plan, validate};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
     common::{cluster, merged, now, provider, providers, spec},
-    day2::versions,
+    day2::{ready, versions},
     world::{apply, running, settle},
 };
 
@@ -113,6 +113,7 @@ fn an_addon_of_the_clusters_user_holds_an_upgrade_until_it_is_gone() {
     world.addons.insert("backup".to_owned(), own);
     let held = plan(&release("v1.35.4"), &world, now());
     assert!(held.waits[0].contains("TenantAddon backup"), "{held}");
+    assert_eq!(ready(&held).reason.retry(), Retry::NeedsChange, "{held}");
     world.addons.remove("backup");
     assert_eq!(
         versions(&plan(&release("v1.35.4"), &world, now())).0,

@@ -1,7 +1,9 @@
 //! Upgrades, rollouts that stop, sleep, and windows.
 
 use butler_api::butler::tenant_cluster::Phase;
-use butler_capi::{Observed, Plan, TenantSpec, day2::ROLLOUT_DEADLINE, plan};
+use butler_capi::{
+    Observed, Plan, Reason, TenantSpec, day2::ROLLOUT_DEADLINE, plan, plan::Finding,
+};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -36,6 +38,11 @@ pub(crate) fn versions(plan: &Plan) -> (String, Vec<String>) {
         control_plane,
         of("MachineDeployment", "/spec/template/spec/version"),
     )
+}
+
+pub(crate) fn ready(plan: &Plan) -> &Finding {
+    let mut findings = plan.findings.iter();
+    findings.find(|it| it.kind == "Ready").unwrap()
 }
 
 pub(crate) fn two_pools(version: &str) -> TenantSpec {
@@ -168,7 +175,8 @@ fn a_window_holds_upgrades_and_rollouts_but_not_scaling_nor_repair() {
     assert!(upgrade.changes.is_empty(), "{upgrade}");
     assert_eq!(upgrade.wake, Some(at("2026-11-14T02:00:00Z")));
     assert!(
-        upgrade.waits[0].contains("2026-11-14T02:00:00Z"),
+        upgrade.waits[0].contains("2026-11-14T02:00:00Z")
+            && ready(&upgrade).reason == Reason::Waiting,
         "{upgrade}"
     );
     assert_eq!(upgrade.phase, Phase::Ready);
@@ -264,7 +272,9 @@ fn a_rollout_that_stops_is_taken_back_and_not_tried_again_until_the_spec_changes
             "{held}"
         );
     }
-    assert_eq!(plan(&bad, &world, late).phase, Phase::Ready);
+    let held = plan(&bad, &world, late);
+    assert_eq!(held.phase, Phase::Ready);
+    assert_eq!(ready(&held).reason, Reason::ActionNeeded);
     let better = spec(
         "local",
         &json!({"workers": {"machineTemplate": {"cpu": 8}}}),

@@ -226,8 +226,19 @@ fn a_change_says_how_far_it_is() {
         said(&step(&wanted, &mut world)),
         "pool workers: 0 of 3 machines replaced"
     );
+    // One that is to take another's place is additional, and may be hard to get.
     let pool = world.pools.get_mut("workers").unwrap();
-    pool.up_to_date = 1;
+    (pool.up_to_date, pool.replicas) = (1, 4);
+    let mut next = machine("workers", 9, &pool.target);
+    (next.node, next.obstacle) = (None, Some("there is no image".to_owned()));
+    world.machines.push(next);
+    assert_eq!(
+        said(&step(&wanted, &mut world)),
+        "pool workers: 0 of 3 machines replaced; machine workers-9: there is no image"
+    );
+    world.machines.pop();
+    let pool = world.pools.get_mut("workers").unwrap();
+    pool.replicas = 3;
     assert_eq!(
         said(&step(&wanted, &mut world)),
         "pool workers: 1 of 3 machines replaced"

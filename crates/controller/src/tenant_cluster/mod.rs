@@ -22,6 +22,7 @@ mod machine_addresses;
 mod network;
 mod observe;
 mod on_demand;
+mod pools;
 pub mod preview;
 pub(crate) mod quota;
 mod report;

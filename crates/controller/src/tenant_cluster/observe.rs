@@ -5,18 +5,16 @@
     reason = "a JSON value that is read by a name never panics: what is not there is null"
 )]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use butler_api::{butler::TenantCluster, names};
 use butler_capi::{
     ObjectId,
-    build::{CAME_FROM, FAILED_ROLLOUT, ROLLS_SINCE},
-    day2::{Content, Target},
-    observe::{ClusterState, ControlPlaneState, MachineState, PoolState},
+    day2::Content,
+    observe::{ClusterState, ControlPlaneState, MachineState},
     plan::LEFT_BEHIND,
 };
 use butler_runtime::drift::hash_of;
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use serde_json::Value;
 
@@ -90,30 +88,6 @@ pub(super) fn cluster(object: &Value) -> ClusterState {
     }
 }
 
-/// A pool, with its name. None for one that is not ours to read: it has no pool's label or no version.
-pub(super) fn pool(object: &Value) -> Option<(String, PoolState)> {
-    let name = text(&object["metadata"]["labels"][names::POOL])?;
-    let (spec, status) = (&object["spec"], &object["status"]);
-    let target = target(spec)?;
-    let annotations = &object["metadata"]["annotations"];
-    let came_from = text(&annotations[CAME_FROM]);
-    Some((
-        name,
-        PoolState {
-            target,
-            came_from: came_from.and_then(|text| serde_json::from_str(&text).ok()),
-            failed: text(&annotations[FAILED_ROLLOUT]),
-            wanted: count(&spec["replicas"]),
-            replicas: count(&status["replicas"]),
-            up_to_date: count(&status["upToDateReplicas"]),
-            ready: count(&status["readyReplicas"]),
-            current: status["observedGeneration"] == object["metadata"]["generation"],
-            began: text(&annotations[ROLLS_SINCE]).and_then(|text| text.parse().ok()),
-            progress: progress(object),
-        },
-    ))
-}
-
 /// What a Cluster or a pool refers to of its provider's kinds, with the group in place of a version, which references do
 /// not name.
 pub(super) fn infrastructure(object: &Value) -> Option<ObjectId> {
@@ -147,33 +121,6 @@ pub(super) fn left(raw: &TenantCluster) -> Option<String> {
     let mut conditions = raw.status.iter().flat_map(|status| &status.conditions);
     let held = conditions.find(|held| held.type_ == LEFT_BEHIND)?;
     Some(held.message.clone())
-}
-
-/// What the machines of a pool, or of one of its sets, are made from.
-fn target(spec: &Value) -> Option<Target> {
-    let machine = &spec["template"]["spec"];
-    let bootstrap = &machine["bootstrap"];
-    let bootstrap = match text(&bootstrap["dataSecretName"]) {
-        Some(name) => Content {
-            kind: "Secret".to_owned(),
-            name,
-        },
-        None => content(&bootstrap["configRef"])?,
-    };
-    Some(Target {
-        version: text(&machine["version"])?.parse().ok()?,
-        machine_template: content(&machine["infrastructureRef"])?,
-        bootstrap,
-    })
-}
-
-/// When something last changed for the better: Cluster API moves its conditions with every machine.
-fn progress(object: &Value) -> Option<Timestamp> {
-    let conditions = object["status"]["conditions"].as_array()?;
-    conditions
-        .iter()
-        .filter_map(|held| text(&held["lastTransitionTime"])?.parse().ok())
-        .max()
 }
 
 /// A machine.
@@ -227,16 +174,8 @@ pub(super) fn failure(objects: &[Value], machines: &[Value]) -> Option<String> {
     said.min()
 }
 
-/// The pools of a cluster, by name.
-pub(super) fn pools<'a>(objects: impl Iterator<Item = &'a Value>) -> BTreeMap<String, PoolState> {
-    objects
-        .filter(|object| is_a(object, "MachineDeployment"))
-        .filter_map(pool)
-        .collect()
-}
-
 /// Whether a condition holds, and what it says.
-fn condition(object: &Value, kind: &str) -> Option<(bool, String)> {
+pub(super) fn condition(object: &Value, kind: &str) -> Option<(bool, String)> {
     let conditions = object["status"]["conditions"].as_array()?;
     let held = conditions.iter().find(|held| held["type"] == kind)?;
     let said = text(&held["message"]).filter(|said| !said.is_empty());
@@ -244,47 +183,26 @@ fn condition(object: &Value, kind: &str) -> Option<(bool, String)> {
     Some((held["status"] == "True", said))
 }
 
-fn content(reference: &Value) -> Option<Content> {
+pub(super) fn content(reference: &Value) -> Option<Content> {
     Some(Content {
         kind: text(&reference["kind"])?,
         name: text(&reference["name"])?,
     })
 }
 
-fn is_ending(object: &Value) -> bool {
+pub(super) fn is_ending(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null()
 }
 
-fn text(value: &Value) -> Option<String> {
+pub(super) fn text(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
-fn count(value: &Value) -> u32 {
+pub(super) fn count(value: &Value) -> u32 {
     value
         .as_u64()
         .and_then(|count| u32::try_from(count).ok())
         .unwrap_or(0)
-}
-
-/// Whether the numbers of a pool say that all its machines were just replaced.
-pub(super) fn seems_replaced(pool: &PoolState) -> bool {
-    pool.came_from.is_some() && !pool.is_rolling()
-}
-
-/// Cluster API first says that it has seen a change of a pool, and counts the machines that are not made from it a moment
-/// later: until then its numbers speak about what was before. Which sets of machines there are it knows at once.
-pub(super) fn distrust(pools: &mut BTreeMap<String, PoolState>, sets: &[Value]) {
-    for (name, pool) in pools {
-        let is_old = |set: &Value| {
-            let spec = &set["spec"];
-            spec["template"]["metadata"]["labels"][names::POOL] == name.as_str()
-                && target(spec).as_ref() != Some(&pool.target)
-                && count(&set["status"]["replicas"]) > 0
-        };
-        if seems_replaced(pool) && sets.iter().any(is_old) {
-            pool.current = false;
-        }
-    }
 }
 
 #[cfg(test)]
@@ -292,95 +210,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn a_pool_is_read_with_what_it_came_from() {
-        let before = Target {
-            version: "v1.34.4".parse().unwrap(),
-            machine_template: Content {
-                kind: "LocalMachineTemplate".to_owned(),
-                name: "demo-workers-old".to_owned(),
-            },
-            bootstrap: Content {
-                kind: "KubeadmConfigTemplate".to_owned(),
-                name: "demo-workers-old".to_owned(),
-            },
-        };
-        let object = json!({
-            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment",
-            "metadata": {
-                "name": "demo-workers", "generation": 3,
-                "labels": {names::POOL: "workers"},
-                "annotations": {CAME_FROM: serde_json::to_string(&before).unwrap()},
-            },
-            "spec": {
-                "replicas": 3,
-                "template": {"spec": {
-                    "version": "v1.35.4",
-                    "infrastructureRef": {"kind": "LocalMachineTemplate", "name": "demo-workers-new"},
-                    "bootstrap": {"configRef": {"kind": "KubeadmConfigTemplate", "name": "demo-workers-new"}},
-                }},
-            },
-            "status": {
-                "observedGeneration": 3, "replicas": 3, "upToDateReplicas": 1, "readyReplicas": 2,
-                "conditions": [
-                    {"type": "Available", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"},
-                    {"type": "RollingOut", "status": "True", "lastTransitionTime": "2026-01-02T00:00:00Z"},
-                ],
-            },
-        });
-        let (name, state) = pool(&object).unwrap();
-        assert_eq!(name, "workers");
-        assert_eq!(state.came_from, Some(before));
-        assert!(state.current && state.is_rolling());
-        assert_eq!(
-            (state.wanted, state.replicas, state.up_to_date, state.ready),
-            (3, 3, 1, 2)
-        );
-        let progress = state.progress.unwrap();
-        assert_eq!(progress, "2026-01-02T00:00:00Z".parse().unwrap());
-        assert_eq!(state.target.bootstrap.name, "demo-workers-new");
-    }
-
-    #[test]
-    fn a_pool_is_not_called_replaced_while_there_are_machines_of_another_make() {
-        let make = |version: &str, name: &str| {
-            json!({
-                "version": version,
-                "infrastructureRef": {"kind": "LocalMachineTemplate", "name": name},
-                "bootstrap": {"configRef": {"kind": "KubeadmConfigTemplate", "name": name}},
-            })
-        };
-        let set = |pool: &str, machine: Value, replicas: u32| {
-            json!({
-                "spec": {"template": {"metadata": {"labels": {names::POOL: pool}}, "spec": machine}},
-                "status": {"replicas": replicas},
-            })
-        };
-        let new = set("workers", make("v1.35.4", "new"), 1);
-        let rolls = |other: Value| {
-            let target = target(&new["spec"]).unwrap();
-            let state = PoolState {
-                came_from: Some(target.clone()),
-                target,
-                failed: None,
-                wanted: 1,
-                replicas: 1,
-                up_to_date: 1,
-                ready: 1,
-                current: true,
-                began: None,
-                progress: None,
-            };
-            let mut pools = BTreeMap::from([("workers".to_owned(), state)]);
-            distrust(&mut pools, &[new.clone(), other]);
-            pools["workers"].is_rolling()
-        };
-        assert!(rolls(set("workers", make("v1.34.4", "new"), 1)));
-        assert!(rolls(set("workers", make("v1.35.4", "old"), 1)));
-        assert!(!rolls(set("workers", make("v1.35.4", "old"), 0)));
-        assert!(!rolls(set("others", make("v1.35.4", "old"), 1)));
-    }
 
     #[test]
     fn a_control_plane_that_does_not_serve_says_why() {

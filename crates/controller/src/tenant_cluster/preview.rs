@@ -23,7 +23,7 @@ pub use super::assumed::assume;
 use super::{
     addons, assumed,
     carry_out::{Place, WAITED_FOR},
-    observe,
+    observe, pools,
     seen::{Seen, observed},
 };
 use crate::MANAGER;
@@ -218,7 +218,7 @@ fn serve(observed: &mut Observed, object: &Value) {
 
 fn grow(observed: &mut Observed, object: &Value) {
     let replicas = object.pointer("/spec/replicas").and_then(Value::as_u64);
-    let Some((name, mut pool)) = observe::pool(object) else {
+    let Some((name, mut pool)) = pools::one(object) else {
         return;
     };
     // The autoscaler decides, and what it will decide is not known.

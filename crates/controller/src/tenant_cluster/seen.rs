@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::{
     Controller, Error, addons,
     carry_out::{Place, Standing, index},
-    observe,
+    observe, pools,
 };
 use crate::namespaces;
 
@@ -53,9 +53,9 @@ impl Controller {
             addons: &addons,
         };
         let mut observed = observed(raw, uid, &seen);
-        if observed.pools.values().any(observe::seems_replaced) {
+        if observed.pools.values().any(pools::seems_replaced) {
             let sets = place.list("cluster.x-k8s.io/v1beta2", "MachineSet");
-            observe::distrust(&mut observed.pools, &sets.await?);
+            pools::distrust(&mut observed.pools, &sets.await?);
         }
         let mut standing = index(objects);
         if let Some(namespace) = namespace {
@@ -92,7 +92,7 @@ pub(super) fn observed(raw: &TenantCluster, uid: &str, seen: &Seen<'_>) -> Obser
         namespace: standing_of(namespace, uid),
         control_plane: find("StewardControlPlane").and_then(observe::control_plane),
         cluster: find("Cluster").map(observe::cluster),
-        pools: observe::pools(objects.iter()),
+        pools: pools::all(objects, machines),
         machines: machines.iter().map(observe::machine).collect(),
         objects: objects
             .iter()

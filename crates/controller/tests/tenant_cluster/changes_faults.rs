@@ -1,9 +1,17 @@
 //! Changing a cluster that works, disturbed at every write.
 
+use std::sync::Arc;
+
 use butler_api::butler::{TenantCluster, tenant_cluster::Phase};
+use butler_capi::day2::ROLLOUT_DEADLINE;
+use butler_runtime::{
+    clock::{Clock as _, SystemClock},
+    metrics::Metrics,
+};
 use butler_testkit::{
     Options, PATIENCE, Scenario, Server, World, at_every_write, faults::Fault, wait_for,
 };
+use jiff::{SignedDuration, Timestamp};
 use kube::{
     Api, Client,
     api::{Patch, PatchParams},
@@ -11,7 +19,10 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    PROVIDER, driver,
+    PROVIDER,
+    clock::Ahead,
+    day2::{self, says},
+    driver,
     faults::{Ending, Making, alike},
     stage,
 };
@@ -26,6 +37,8 @@ struct Step {
 struct Changing {
     /// What is changed before, undisturbed.
     before: Option<Step>,
+    /// How much later the disturbed controllers look at it.
+    later: SignedDuration,
     step: Step,
 }
 
@@ -65,6 +78,18 @@ fn runs(cluster: &TenantCluster, version: &str) -> bool {
     has_workers(cluster, 2) && running == Some(version)
 }
 
+/// How long it is from now to a little after a moment.
+fn until(moment: Timestamp) -> SignedDuration {
+    moment.duration_since(SystemClock.now()) + SignedDuration::from_mins(1)
+}
+
+fn pause() -> Step {
+    Step {
+        spec: json!({"paused": true, "workers": {"replicas": 3}}),
+        is_done: |cluster| says(cluster, "the cluster is paused"),
+    }
+}
+
 fn sleep() -> Step {
     Step {
         spec: json!({"hibernation": {"enabled": true}}),
@@ -89,7 +114,10 @@ impl Scenario for Changing {
     }
 
     async fn controller(&self, client: Client, world: &World) {
-        Making.controller(client, world).await;
+        let clock = Arc::<Ahead>::default();
+        clock.put(self.later);
+        let work = stage::work_at(client, Metrics::default(), clock);
+        tokio::join!(work, driver::play(world.server().client()));
     }
 
     async fn user(&self, world: &World) {
@@ -131,10 +159,25 @@ async fn scene() -> Server {
 }
 
 async fn disturbed(before: Option<Step>, step: Step) -> usize {
+    disturbed_later(before, SignedDuration::ZERO, step).await
+}
+
+async fn disturbed_later(before: Option<Step>, later: SignedDuration, step: Step) -> usize {
     let server = scene().await;
-    let summary = at_every_write(&server, &Changing { before, step }).await;
+    let changing = Changing {
+        before,
+        later,
+        step,
+    };
+    let summary = at_every_write(&server, &changing).await;
     println!("{summary:?}");
     summary.writes
+}
+
+/// Nothing is changed; what time does is seen.
+fn nothing(is_done: fn(&TenantCluster) -> bool) -> Step {
+    let spec = json!({});
+    Step { spec, is_done }
 }
 
 #[tokio::test]
@@ -176,4 +219,68 @@ async fn a_cluster_wakes_whatever_goes_wrong() {
         is_done: |cluster| has_workers(cluster, 2),
     };
     assert!(disturbed(Some(sleep()), wake).await >= 3);
+}
+
+#[tokio::test]
+async fn a_cluster_is_paused_whatever_goes_wrong() {
+    assert!(disturbed(None, pause()).await >= 2);
+}
+
+#[tokio::test]
+async fn a_cluster_is_resumed_with_what_was_asked_meanwhile_whatever_goes_wrong() {
+    let resume = Step {
+        spec: json!({"paused": false}),
+        is_done: |cluster| has_workers(cluster, 3),
+    };
+    assert!(disturbed(Some(pause()), resume).await >= 3);
+}
+
+#[tokio::test]
+async fn a_rollout_that_stopped_is_taken_back_whatever_goes_wrong() {
+    let stops = Step {
+        spec: json!({"kubernetesVersion": driver::WITHOUT_IMAGE}),
+        is_done: |cluster| says(cluster, "0 of 2 machines replaced"),
+    };
+    let taken_back = nothing(|cluster| {
+        rests(cluster, "ActionNeeded") && says(cluster, "change the spec to try again")
+    });
+    let later = ROLLOUT_DEADLINE + SignedDuration::from_mins(5);
+    assert!(disturbed_later(Some(stops), later, taken_back).await >= 2);
+}
+
+#[tokio::test]
+async fn a_window_lets_go_what_it_held_whatever_goes_wrong() {
+    let (schedule, opens) = day2::later(6);
+    let held = Step {
+        spec: json!({
+            "kubernetesVersion": "v1.35.4",
+            "maintenance": {"windows": [{"schedule": schedule, "duration": "2h"}]},
+        }),
+        is_done: |cluster| rests(cluster, "Waiting"),
+    };
+    let let_go = nothing(|cluster| runs(cluster, "v1.35.4"));
+    assert!(disturbed_later(Some(held), until(opens), let_go).await >= 5);
+}
+
+#[tokio::test]
+async fn a_cluster_falls_asleep_by_its_schedule_whatever_goes_wrong() {
+    let ((start, asleep), (end, _)) = (day2::later(6), day2::later(12));
+    let by_day = Step {
+        spec: json!({"hibernation": {"schedules": [{"start": start, "end": end}]}}),
+        is_done: |cluster| has_workers(cluster, 2),
+    };
+    let sleeps = nothing(|cluster| rests(cluster, "Hibernated"));
+    assert!(disturbed_later(Some(by_day), until(asleep), sleeps).await >= 3);
+}
+
+#[tokio::test]
+async fn a_cluster_wakes_by_its_schedule_whatever_goes_wrong() {
+    // It began four hours ago.
+    let ((start, _), (end, awake)) = (day2::later(20), day2::later(6));
+    let by_night = Step {
+        spec: json!({"hibernation": {"schedules": [{"start": start, "end": end}]}}),
+        is_done: |cluster| rests(cluster, "Hibernated"),
+    };
+    let wakes = nothing(|cluster| has_workers(cluster, 2));
+    assert!(disturbed_later(Some(by_night), until(awake), wakes).await >= 3);
 }

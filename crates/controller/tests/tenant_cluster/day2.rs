@@ -94,7 +94,7 @@ impl Scene {
     }
 }
 
-fn says(demo: &TenantCluster, text: &str) -> bool {
+pub(crate) fn says(demo: &TenantCluster, text: &str) -> bool {
     let conditions = demo.status.iter().flat_map(|status| &status.conditions);
     let mut ready = conditions.filter(|held| held.type_ == "Ready");
     ready.any(|held| held.message.contains(text))
@@ -139,9 +139,11 @@ async fn a_rollout_that_stops_is_taken_back_after_its_time_and_another_release_h
     scene
         .change(json!({"kubernetesVersion": WITHOUT_IMAGE}))
         .await;
-    scene.pool(|pool| *version(pool) == WITHOUT_IMAGE).await;
     scene
-        .until("the rollout", |demo| says(demo, "1 of 3 machines replaced"))
+        .pool(|pool| *version(pool) == WITHOUT_IMAGE && pool["status"]["upToDateReplicas"] == 1)
+        .await;
+    scene
+        .until("the rollout", |demo| says(demo, "0 of 2 machines replaced"))
         .await;
     let late = SystemClock.now() + ROLLOUT_DEADLINE + SignedDuration::from_mins(1);
     scene.late(late).await;
