@@ -85,6 +85,7 @@ reasons! {
     }
     NeedsChange {
         ActionNeeded,
+        RolloutFailed,
         Failed,
         Invalid,
         Forbidden,

@@ -55,7 +55,9 @@ impl Events {
 
     /// Tells a note about an object. An event that cannot be written never fails the work it tells of.
     pub async fn tell<K: Resource<DynamicType = ()>>(&self, object: &K, note: &Note) {
-        if !self.is_news(object.meta().uid.as_deref().unwrap_or_default(), note) {
+        let uid = object.meta().uid.as_deref().unwrap_or_default();
+        let words = format!("{uid}/{}/{}", note.reason, note.message);
+        if !self.is_news(&words) {
             return;
         }
         let event = Event {
@@ -71,20 +73,21 @@ impl Events {
         };
         if let Err(error) = self.recorder.publish(&event, &object.object_ref(&())).await {
             tracing::warn!(reason = note.reason, %error, "could not write an event");
+            // The next time it is news again.
+            lock(&self.told).remove(&words);
         }
     }
 
-    fn is_news(&self, uid: &str, note: &Note) -> bool {
+    fn is_news(&self, words: &str) -> bool {
         let now = self.clock.now();
-        let key = format!("{uid}/{}/{}", note.reason, note.message);
         let mut told = lock(&self.told);
         if told.len() >= REMEMBERED {
             told.retain(|_, at| now.duration_since(*at) < QUIET);
         }
-        match told.get(&key) {
+        match told.get(words) {
             Some(at) if now.duration_since(*at) < QUIET => false,
             _ => told
-                .insert(key, now)
+                .insert(words.to_owned(), now)
                 .is_none_or(|at| now.duration_since(at) >= QUIET),
         }
     }

@@ -50,11 +50,11 @@ pub(crate) fn run() -> Result<()> {
     step("a whole platform", e2e::platform)
 }
 
-/// Most tests wait for real components most of the time, so there are twice as many as cores, unless somebody says otherwise.
+/// Most tests wait for real components most of the time, so there is one more than cores, unless somebody says otherwise.
 fn threads() -> Result<String> {
     if let Ok(said) = env::var(THREADS) {
         return Ok(said);
     }
     let cores = thread::available_parallelism().context("could not count the cores")?;
-    Ok((cores.get() * 2).to_string())
+    Ok((cores.get() + 1).to_string())
 }

@@ -14,6 +14,7 @@ use super::{
 use crate::{
     addons::{self, Unsuited},
     observe::{ControlPlaneState, Observed},
+    reason::Reason,
     spec::TenantSpec,
 };
 
@@ -55,18 +56,18 @@ pub enum Obstacle {
 }
 
 impl Obstacle {
-    /// Whether it stays until somebody does something about it.
-    pub const fn needs_action(&self) -> bool {
+    /// Whether it passes by itself, or stays until somebody does something about it.
+    pub const fn reason(&self) -> Reason {
         match self {
             Self::Step { .. }
             | Self::Addon(_)
             | Self::RemovedApis(_)
-            | Self::Window { opens: None } => true,
+            | Self::Window { opens: None } => Reason::ActionNeeded,
             Self::Skew { .. }
             | Self::ControlPlane
             | Self::Pool(_)
             | Self::Unanswered(_)
-            | Self::Window { opens: Some(_) } => false,
+            | Self::Window { opens: Some(_) } => Reason::Waiting,
         }
     }
 

@@ -20,6 +20,7 @@ use crate::{
     observe::{ControlPlaneState, Observed, Standing},
     provider::Missing,
     quota::{self, Excess},
+    reason::Reason,
     spec::TenantSpec,
 };
 
@@ -104,10 +105,10 @@ impl Changes {
 
 /// What a plan waits for.
 struct Wait {
+    /// What that means for the cluster that works meanwhile.
+    reason: Reason,
     /// A sentence for people.
     message: String,
-    /// Whether it lasts until somebody acts.
-    needs_action: bool,
 }
 
 /// A plan while it is being made.
@@ -140,23 +141,11 @@ impl Draft<'_> {
 
     fn lack(&mut self, missing: &Missing) {
         self.is_partial = true;
-        self.wait(missing.to_string());
+        self.wait(Reason::Waiting, missing.to_string());
     }
 
-    /// Waits for something that comes by itself.
-    fn wait(&mut self, message: String) {
-        self.waits.push(Wait {
-            message,
-            needs_action: false,
-        });
-    }
-
-    /// Waits for somebody.
-    fn ask(&mut self, message: String) {
-        self.waits.push(Wait {
-            message,
-            needs_action: true,
-        });
+    fn wait(&mut self, reason: Reason, message: String) {
+        self.waits.push(Wait { reason, message });
     }
 }
 
@@ -184,7 +173,7 @@ pub fn plan(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Plan {
         wake: Vec::new(),
     };
     for excess in draft.against.clone() {
-        draft.ask(excess.message);
+        draft.wait(Reason::ActionNeeded, excess.message);
     }
     let doze = day2::doze(spec, observed, now);
     let upgrade = day2::decide_upgrade(spec, observed, now);
@@ -192,14 +181,17 @@ pub fn plan(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Plan {
         Standing::Missing | Standing::Ours => serve(&mut draft, doze, &upgrade),
         Standing::Ending => {
             draft.is_partial = true;
-            draft.wait(format!(
-                "namespace {} of an earlier cluster is still being removed",
-                spec.identity.tenant_namespace()
-            ));
+            draft.wait(
+                Reason::Waiting,
+                format!(
+                    "namespace {} of an earlier cluster is still being removed",
+                    spec.identity.tenant_namespace()
+                ),
+            );
         }
         Standing::Foreign => {
             draft.is_partial = true;
-            draft.ask(format!(
+            draft.wait(Reason::ActionNeeded, format!(
                 "namespace {} exists and does not belong to this cluster: remove it, or make the cluster under another name",
                 spec.identity.tenant_namespace()
             ));
@@ -236,10 +228,7 @@ fn serve(draft: &mut Draft<'_>, doze: Doze, upgrade: &Upgrade) {
     draft.objects.push(control_plane);
     draft.objects.push(build::cluster(spec));
     if let Some(obstacle) = &upgrade.obstacle {
-        draft.waits.push(Wait {
-            message: obstacle.message(spec.version),
-            needs_action: obstacle.needs_action(),
-        });
+        draft.wait(obstacle.reason(), obstacle.message(spec.version));
         match obstacle {
             day2::Obstacle::Window { opens } => draft.wake.extend(*opens),
             // Nothing tells when it is otherwise.
@@ -258,7 +247,7 @@ fn serve(draft: &mut Draft<'_>, doze: Doze, upgrade: &Upgrade) {
     let addons = addons::objects(spec, draft.observed, draft.now);
     draft.objects.extend(addons);
     for late in addons::late(spec, draft.observed, draft.now) {
-        draft.wait(late.message());
+        draft.wait(Reason::Waiting, late.message());
         draft.wake.extend(late.opens);
     }
     agreements(draft);
@@ -305,12 +294,12 @@ fn joining(draft: &mut Draft<'_>) {
 /// Says what is left to people: addons that are no longer wanted may hold data.
 fn agreements(draft: &mut Draft<'_>) {
     if let Some(task) = draft.spec.addons.by_hand() {
-        draft.ask(task);
+        draft.wait(Reason::ActionNeeded, task);
     }
     for (name, held) in draft.observed.addons.iter().filter(|(_, held)| held.ours) {
         if draft.spec.addons.may_remove(&held.role, &held.addon) == Removal::NeedsAgreement {
             let (addon, annotation) = (&held.addon, butler_api::names::REMOVE_ADDONS);
-            draft.ask(format!(
+            draft.wait(Reason::ActionNeeded, format!(
                 "TenantAddon {name} is no longer wanted and stays: annotate the cluster with {annotation}={addon} to remove it and what it holds"
             ));
         }

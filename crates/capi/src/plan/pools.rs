@@ -9,6 +9,7 @@ use crate::{
     node,
     object::Object,
     observe::PoolState,
+    reason::Reason,
     spec::Pool,
 };
 
@@ -55,7 +56,7 @@ pub(super) fn plan(draft: &mut Draft<'_>, doze: Doze, upgrade: &Upgrade) {
             }
             Err(wait) => {
                 draft.is_partial = true;
-                draft.wait(wait);
+                draft.wait(Reason::Waiting, wait);
                 // The pool that stands goes on; only what it should become cannot be said yet.
                 if let Some(state) = state {
                     let stay = Decision::Stay(state.target.clone());
@@ -143,7 +144,7 @@ fn order(
     // Cluster API makes no machine before the API server serves this version, and is slow to look again.
     if state.is_none() && upgrade.machines.is_none() {
         let wait = format!("pool {} waits for the control plane", pool.name);
-        draft.wait(wait);
+        draft.wait(Reason::Waiting, wait);
         draft.is_partial = true;
         return;
     }
@@ -238,23 +239,23 @@ fn note(draft: &mut Draft<'_>, pool: &Pool, state: Option<&PoolState>, decision:
         }
         Decision::Hold { because, .. } => {
             draft.is_settled = false;
-            draft.wait(format!("new machines of pool {name} wait: {because}"));
+            draft.wait(Reason::Waiting, format!("new machines of pool {name} wait: {because}"));
         }
         Decision::TakeBack { to, .. } => {
             roll(to, state.map(|state| &state.target), true);
             draft.is_settled = false;
-            draft.wait(format!(
+            draft.wait(Reason::Waiting, format!(
                 "new machines of pool {name} did not become ready, so it goes back to {} as before",
                 to.version
             ));
         }
-        Decision::Failed { at, .. } => draft.ask(format!(
+        Decision::Failed { at, .. } => draft.wait(Reason::RolloutFailed, format!(
             "the last change of pool {name} was taken back to {} because new machines did not become ready: change the spec to try again",
             at.version
         )),
         Decision::Stuck { because, .. } => {
             draft.is_settled = false;
-            draft.ask(format!(
+            draft.wait(Reason::RolloutFailed, format!(
                 "new machines of pool {name} do not become ready, and there is no way back: {because}"
             ));
         }

@@ -11,7 +11,7 @@ use crate::{
     addons::State,
     day2::{Doze, Upgrade},
     observe::Observed,
-    reason::Reason,
+    reason::{Reason, Retry},
     spec::{Size, TenantSpec},
 };
 
@@ -269,21 +269,16 @@ fn ready(facts: &Facts<'_>, phase: Phase, findings: &[Finding]) -> Finding {
             };
             Finding::new(KIND, true, Reason::Updating, message)
         }
-        (_, Some(wait)) => {
-            let reason = if wait.needs_action {
-                Reason::ActionNeeded
-            } else {
-                Reason::Waiting
-            };
-            Finding::new(KIND, true, reason, wait.message.clone())
-        }
+        (_, Some(wait)) => Finding::new(KIND, true, wait.reason, wait.message.clone()),
         (_, None) => Finding::new(KIND, true, Reason::Ready, "the cluster works"),
     }
 }
 
 /// The wait that is told: one that lasts until somebody acts before those that end by themselves.
 fn foremost(waits: &[Wait]) -> Option<&Wait> {
-    let asks = waits.iter().find(|wait| wait.needs_action);
+    let asks = waits
+        .iter()
+        .find(|wait| wait.reason.retry() == Retry::NeedsChange);
     asks.or_else(|| waits.first())
 }
 

@@ -274,7 +274,7 @@ fn a_rollout_that_stops_is_taken_back_and_not_tried_again_until_the_spec_changes
     }
     let held = plan(&bad, &world, late);
     assert_eq!(held.phase, Phase::Ready);
-    assert_eq!(ready(&held).reason, Reason::ActionNeeded);
+    assert_eq!(ready(&held).reason, Reason::RolloutFailed);
     let better = spec(
         "local",
         &json!({"workers": {"machineTemplate": {"cpu": 8}}}),

@@ -318,6 +318,22 @@ mod tests {
     }
 
     #[test]
+    fn an_upgrade_that_is_held_is_foreseen_as_a_wait_beside_what_goes_on() {
+        let before = standing(&spec("v1.34.4", &json!([])));
+        let too_far = foresee(&spec("v1.36.0", &json!([])), before.clone(), now());
+        assert_eq!(too_far.len(), 1);
+        assert!(too_far[0].changes.is_empty(), "{}", too_far[0]);
+        let said = too_far[0].to_string();
+        assert!(said.contains("? the control plane runs v1.34.4"), "{said}");
+
+        let pools = json!([{"name": "gpu", "replicas": 1}]);
+        let steps = foresee(&spec("v1.36.0", &pools), before, now());
+        let made = &steps[0].changes.create;
+        assert!(made.iter().any(|id| id.name == "demo-gpu"), "{}", steps[0]);
+        assert!(steps.iter().all(|step| !step.waits.is_empty()));
+    }
+
+    #[test]
     fn a_pool_that_goes_is_told_from_one_whose_name_ends_alike() {
         let pools = json!([{"name": "gpu", "replicas": 1}, {"name": "big-gpu", "replicas": 1}]);
         let before = standing(&spec("v1.35.4", &pools));

@@ -218,7 +218,7 @@ async fn addons_are_installed_before_a_cluster_is_ready_follow_its_spec_and_go_b
     // What is switched off stays until its user agrees.
     let off = json!({"spec": {"addons": {"monitoring": {"enabled": false}}}});
     scene.change(off).await;
-    let demo = scene.until("Ready", "True", "Waiting").await;
+    let demo = scene.until("Ready", "True", "ActionNeeded").await;
     let said = message(&demo, "Ready");
     assert!(said.contains("remove-addons=metrics-server"), "{said}");
     assert_eq!(scene.records("metrics-server").await, 1);

@@ -47,7 +47,7 @@ async fn an_upgrade_out_of_the_range_of_an_addon_waits_until_a_version_runs_that
     scene
         .change(json!({"spec": {"kubernetesVersion": "v1.35.4"}}))
         .await;
-    let demo = scene.until("Ready", "True", "Waiting").await;
+    let demo = scene.until("Ready", "True", "ActionNeeded").await;
     let said = message(&demo, "Ready");
     for word in [ADDON, "1.0.0", RANGE, "give the addon a version"] {
         assert!(said.contains(word), "{word}: {said}");

@@ -242,7 +242,7 @@ async fn a_rollout_that_stopped_is_taken_back_whatever_goes_wrong() {
         is_done: |cluster| says(cluster, "0 of 2 machines replaced"),
     };
     let taken_back = nothing(|cluster| {
-        rests(cluster, "ActionNeeded") && says(cluster, "change the spec to try again")
+        rests(cluster, "RolloutFailed") && says(cluster, "change the spec to try again")
     });
     let later = ROLLOUT_DEADLINE + SignedDuration::from_mins(5);
     assert!(disturbed_later(Some(stops), later, taken_back).await >= 2);

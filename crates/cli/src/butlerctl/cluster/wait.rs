@@ -1,6 +1,7 @@
 //! When a change of a cluster has come true. Pure, but for the waiting itself.
 
 use butler_api::butler::{TenantCluster, tenant_cluster::Phase};
+use butler_capi::Reason;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::super::{
@@ -112,13 +113,20 @@ fn judge(seen: Option<&TenantCluster>, wanted: &TenantCluster) -> Verdict {
         return hopeless(Code::Failed, &format!("it failed: {says}"));
     }
     // Somebody has to correct the spec: nothing happens before.
-    if ready.is_some_and(|held| held.reason == "Invalid") {
+    let is = |reason: Reason| ready.is_some_and(|held| held.reason == reason.as_str());
+    if is(Reason::Invalid) {
         return hopeless(
             Code::Refused,
             &format!("its spec cannot be carried out: {says}"),
         );
     }
-    let asleep = ready.is_some_and(|held| held.reason == "Hibernated");
+    if is(Reason::RolloutFailed) {
+        return hopeless(
+            Code::Failed,
+            &format!("its machines could not be replaced: {says}"),
+        );
+    }
+    let asleep = is(Reason::Hibernated);
     let hibernation = wanted.spec.hibernation.as_ref();
     // By a schedule it sleeps whenever it does, and then it is as it was asked to be too.
     let may_sleep = hibernation.is_some_and(|held| held.enabled || !held.schedules.is_empty());
@@ -131,6 +139,9 @@ fn judge(seen: Option<&TenantCluster>, wanted: &TenantCluster) -> Verdict {
     let holds = ready.is_some_and(|held| held.status == "True");
     if status.phase == Some(Phase::Ready) && holds && serves {
         Verdict::Done
+    } else if is(Reason::ActionNeeded) {
+        // Nothing goes on before somebody does what the condition says.
+        hopeless(Code::Refused, says)
     } else {
         Verdict::Waiting
     }
@@ -219,6 +230,13 @@ mod tests {
             "hopeless"
         );
         assert_eq!(verdict(&status(2, "Pending", "", "Invalid")), "hopeless");
+        let held = status(2, "Ready", "v1.34.4", "ActionNeeded");
+        assert_eq!(verdict(&held), "hopeless");
+        let taken_back = status(2, "Ready", "v1.35.4", "RolloutFailed");
+        assert_eq!(verdict(&taken_back), "hopeless");
+        // What is left to do has nothing to do with the change.
+        let noted = status(2, "Ready", "v1.35.4", "ActionNeeded");
+        assert_eq!(verdict(&noted), "done");
         let mut paused = cluster(2, "v1.35.4", &status(2, "Updating", "v1.34.4", "Updating"));
         paused.spec.paused = true;
         assert!(matches!(

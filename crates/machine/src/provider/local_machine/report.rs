@@ -59,7 +59,12 @@ pub(super) fn status(
     let generation = raw.metadata.generation;
     LocalMachineStatus {
         observed_generation: generation,
-        conditions: conditions::settle(&held.conditions, &verdicts(findings), generation, now),
+        conditions: conditions::settle(
+            &held.conditions,
+            &verdicts(findings, provisioned),
+            generation,
+            now,
+        ),
         initialization: Some(Initialization {
             provisioned: Some(provisioned),
         }),
@@ -88,14 +93,24 @@ fn addresses(raw: &LocalMachine, address: IpAddr) -> Vec<MachineAddress> {
     ]
 }
 
-fn verdicts(findings: &Findings) -> Vec<Verdict> {
+fn verdicts(findings: &Findings, provisioned: bool) -> Vec<Verdict> {
     let unpaused = Verdict::no(PAUSED, "NotPaused", "changes are carried out");
-    vec![ready(findings), bootstrapped(findings), unpaused]
+    vec![
+        ready(findings, provisioned),
+        bootstrapped(findings),
+        unpaused,
+    ]
 }
 
-fn ready(findings: &Findings) -> Verdict {
+fn ready(findings: &Findings, provisioned: bool) -> Verdict {
     if let Some((reason, message)) = &findings.waits {
-        return Verdict::no(READY, reason, message.clone());
+        // A machine that is not ready is repaired after a minute, which helps none that is yet to come.
+        let verdict = if provisioned {
+            Verdict::no
+        } else {
+            Verdict::unknown
+        };
+        return verdict(READY, reason, message.clone());
     }
     let Some(seen) = &findings.observed else {
         return Verdict::unknown(READY, "NotObserved", "the machine was not looked at yet");
@@ -211,6 +226,23 @@ mod tests {
         assert_eq!(provisioned(&later), Some(true));
         assert_eq!(later.addresses, first.addresses);
         assert_eq!(reason(&later, READY), "NotRunning");
+    }
+
+    #[test]
+    fn a_machine_that_is_yet_to_come_is_not_one_that_is_down() {
+        let waiting = Findings {
+            waits: Some(("NoImage", "there is no image".to_owned())),
+            ..Findings::default()
+        };
+        let mut raw = raw();
+        let ready = |raw: &LocalMachine| {
+            let conditions = told(raw, &waiting).conditions;
+            let mut ready = conditions.into_iter().filter(|held| held.type_ == READY);
+            ready.next().unwrap().status
+        };
+        assert_eq!(ready(&raw), "Unknown");
+        raw.status = Some(told(&raw, &running(None)));
+        assert_eq!(ready(&raw), "False");
     }
 
     #[test]
