@@ -1,7 +1,5 @@
 //! `cargo xtask test`: every check, quick ones first, then all tests on one API server, then a whole platform.
 
-use std::{env, ffi::OsStr, thread};
-
 use anyhow::{Context, Result};
 use butler_testkit::{Options, SHARED_SERVER, Server};
 
@@ -9,9 +7,6 @@ use crate::{
     deny, e2e, generate, layers,
     steps::{cargo, cargo_test, step},
 };
-
-/// How many tests run at once, as the test harness reads it.
-const THREADS: &str = "RUST_TEST_THREADS";
 
 pub(crate) fn run() -> Result<()> {
     step("format", || cargo(&["fmt", "--all", "--check"]))?;
@@ -38,23 +33,10 @@ pub(crate) fn run() -> Result<()> {
             .block_on(Server::start(Options::default()))
             .context("could not start an API server")
     })?;
-    let threads = threads()?;
-    let environment = [
-        (SHARED_SERVER, server.folder().as_os_str()),
-        (THREADS, OsStr::new(&threads)),
-    ];
+    let shared = [(SHARED_SERVER, server.folder().as_os_str())];
     step("tests", || {
-        cargo_test(&["test", "--workspace", "--no-fail-fast"], &environment)
+        cargo_test(&["test", "--workspace", "--no-fail-fast"], &shared)
     })?;
     drop(server);
     step("a whole platform", e2e::platform)
-}
-
-/// Most tests wait for real components most of the time, so there is one more than cores, unless somebody says otherwise.
-fn threads() -> Result<String> {
-    if let Ok(said) = env::var(THREADS) {
-        return Ok(said);
-    }
-    let cores = thread::available_parallelism().context("could not count the cores")?;
-    Ok((cores.get() + 1).to_string())
 }

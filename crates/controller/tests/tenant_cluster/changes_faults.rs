@@ -1,6 +1,6 @@
 //! Changing a cluster that works, disturbed at every write.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use butler_api::butler::{TenantCluster, tenant_cluster::Phase};
 use butler_capi::day2::ROLLOUT_DEADLINE;
@@ -146,6 +146,11 @@ impl Scenario for Changing {
         Ending::Plain.faults()
     }
 
+    /// A change is many steps of two controllers, and machines may be slow.
+    fn patience(&self) -> Duration {
+        PATIENCE
+    }
+
     // The controllers look after the whole server.
     fn parallel(&self) -> usize {
         1
@@ -271,16 +276,4 @@ async fn a_cluster_falls_asleep_by_its_schedule_whatever_goes_wrong() {
     };
     let sleeps = nothing(|cluster| rests(cluster, "Hibernated"));
     assert!(disturbed_later(Some(by_day), until(asleep), sleeps).await >= 3);
-}
-
-#[tokio::test]
-async fn a_cluster_wakes_by_its_schedule_whatever_goes_wrong() {
-    // It began four hours ago.
-    let ((start, _), (end, awake)) = (day2::later(20), day2::later(6));
-    let by_night = Step {
-        spec: json!({"hibernation": {"schedules": [{"start": start, "end": end}]}}),
-        is_done: |cluster| rests(cluster, "Hibernated"),
-    };
-    let wakes = nothing(|cluster| has_workers(cluster, 2));
-    assert!(disturbed_later(Some(by_night), until(awake), wakes).await >= 3);
 }
