@@ -159,6 +159,10 @@ pub fn plan(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Plan {
     }
     let (spec, against) = quota::held(spec, observed);
     let spec = &*spec;
+    let waits = against.iter().map(|excess| Wait {
+        reason: Reason::ActionNeeded,
+        message: excess.message.clone(),
+    });
     let mut draft = Draft {
         spec,
         observed,
@@ -166,15 +170,12 @@ pub fn plan(spec: &TenantSpec, observed: &Observed, now: Timestamp) -> Plan {
         objects: Vec::new(),
         keep: BTreeSet::new(),
         rolls: Vec::new(),
-        waits: Vec::new(),
+        waits: waits.collect(),
         against,
         is_partial: false,
         is_settled: true,
         wake: Vec::new(),
     };
-    for excess in draft.against.clone() {
-        draft.wait(Reason::ActionNeeded, excess.message);
-    }
     let doze = day2::doze(spec, observed, now);
     let upgrade = day2::decide_upgrade(spec, observed, now);
     match observed.namespace {

@@ -163,12 +163,12 @@ fn workers(facts: &Facts<'_>) -> Finding {
 
 /// What stands in the way of the first machine that cannot be had, such as an image that is missing, in one pool or in any.
 /// One is enough: the others mostly lack the same.
-fn obstacle(observed: &Observed, pool: Option<&String>) -> String {
+fn obstacle(observed: &Observed, pool: Option<&str>) -> String {
     let stuck = observed
         .machines
         .iter()
         .filter(|it| it.node.is_none() && !it.ending)
-        .filter(|it| pool.is_none_or(|pool| *pool == it.pool));
+        .filter(|it| pool.is_none_or(|pool| pool == it.pool));
     let said = stuck.filter_map(|it| Some((it.name.as_str(), it.obstacle.as_deref()?)));
     said.min().map_or_else(String::new, |(name, said)| {
         let line = said.lines().next().unwrap_or_default();
@@ -303,7 +303,7 @@ fn progress(facts: &Facts<'_>) -> Vec<String> {
             back,
         } = roll;
         let verb = if *back { "taken back" } else { "replaced" };
-        let obstacle = obstacle(facts.observed, Some(pool));
+        let obstacle = obstacle(facts.observed, Some(pool.as_str()));
         format!("pool {pool}: {replaced} of {nodes} machines {verb}{obstacle}")
     });
     moves.into_iter().chain(rolls).collect()

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::{
     common::{cluster, merged, now, provider, providers, spec},
-    day2::{ready, versions},
+    day2::versions,
+    phases::finding,
     world::{apply, running, settle},
 };
 
@@ -113,7 +114,8 @@ fn an_addon_of_the_clusters_user_holds_an_upgrade_until_it_is_gone() {
     world.addons.insert("backup".to_owned(), own);
     let held = plan(&release("v1.35.4"), &world, now());
     assert!(held.waits[0].contains("TenantAddon backup"), "{held}");
-    assert_eq!(ready(&held).reason.retry(), Retry::NeedsChange, "{held}");
+    let ready = finding(&held, "Ready");
+    assert_eq!(ready.reason.retry(), Retry::NeedsChange, "{held}");
     world.addons.remove("backup");
     assert_eq!(
         versions(&plan(&release("v1.35.4"), &world, now())).0,

@@ -1,14 +1,13 @@
 //! Upgrades, rollouts that stop, sleep, and windows.
 
 use butler_api::butler::tenant_cluster::Phase;
-use butler_capi::{
-    Observed, Plan, Reason, TenantSpec, day2::ROLLOUT_DEADLINE, plan, plan::Finding,
-};
+use butler_capi::{Observed, Plan, Reason, TenantSpec, day2::ROLLOUT_DEADLINE, plan};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::{
     common::{now, spec},
+    phases::finding,
     world::{apply, machine, running, settle},
 };
 
@@ -38,11 +37,6 @@ pub(crate) fn versions(plan: &Plan) -> (String, Vec<String>) {
         control_plane,
         of("MachineDeployment", "/spec/template/spec/version"),
     )
-}
-
-pub(crate) fn ready(plan: &Plan) -> &Finding {
-    let mut findings = plan.findings.iter();
-    findings.find(|it| it.kind == "Ready").unwrap()
 }
 
 pub(crate) fn two_pools(version: &str) -> TenantSpec {
@@ -176,7 +170,7 @@ fn a_window_holds_upgrades_and_rollouts_but_not_scaling_nor_repair() {
     assert_eq!(upgrade.wake, Some(at("2026-11-14T02:00:00Z")));
     assert!(
         upgrade.waits[0].contains("2026-11-14T02:00:00Z")
-            && ready(&upgrade).reason == Reason::Waiting,
+            && finding(&upgrade, "Ready").reason == Reason::Waiting,
         "{upgrade}"
     );
     assert_eq!(upgrade.phase, Phase::Ready);
@@ -274,7 +268,7 @@ fn a_rollout_that_stops_is_taken_back_and_not_tried_again_until_the_spec_changes
     }
     let held = plan(&bad, &world, late);
     assert_eq!(held.phase, Phase::Ready);
-    assert_eq!(ready(&held).reason, Reason::RolloutFailed);
+    assert_eq!(finding(&held, "Ready").reason, Reason::RolloutFailed);
     let better = spec(
         "local",
         &json!({"workers": {"machineTemplate": {"cpu": 8}}}),

@@ -12,7 +12,7 @@ use crate::{
     world::{apply, machine, running, settle},
 };
 
-fn finding<'a>(plan: &'a Plan, kind: &str) -> &'a Finding {
+pub(crate) fn finding<'a>(plan: &'a Plan, kind: &str) -> &'a Finding {
     let found = plan.findings.iter().find(|finding| finding.kind == kind);
     found.unwrap()
 }

@@ -52,7 +52,8 @@ fn held_since(object: &Value, kind: &str) -> Option<String> {
     text(&held["lastTransitionTime"])
 }
 
-/// A pool, with its name; what its machines did is not seen of it alone. None for one that is not ours to read: it has no pool's label or no version.
+/// A pool, with its name; what its machines did is not seen of it alone. None for one that is not ours to read: it has no
+/// pool's label or no version.
 pub(super) fn one(object: &Value) -> Option<(String, PoolState)> {
     let name = text(&object["metadata"]["labels"][names::POOL])?;
     let (spec, status) = (&object["spec"], &object["status"]);
@@ -218,7 +219,8 @@ mod tests {
     #[test]
     fn a_replacement_gets_on_with_machines_and_not_with_repairs_of_those_that_never_came() {
         let machine = |up_to_date: &str, ready: &str, ending: Value| {
-            let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "lastTransitionTime": "2026-01-03T00:00:00Z"});
+            let since = "2026-01-03T00:00:00Z";
+            let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "lastTransitionTime": since});
             json!({
                 "metadata": {"labels": {names::POOL: "workers"}, "deletionTimestamp": ending},
                 "status": {"conditions": [condition("UpToDate", up_to_date), condition("Ready", ready)]},

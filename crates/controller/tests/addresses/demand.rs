@@ -276,8 +276,8 @@ async fn a_tenant_that_does_not_answer_keeps_what_it_has() {
     stage.service("web", "").await;
     stage.later(40).await;
     stage.until("two addresses", |all| granted(all, &[2])).await;
-    // The Secret is gone: nobody can tell whether the addresses are used. The Service stays, since a look that has begun may
-    // still see it.
+    // The Secret is gone: nobody can tell whether the addresses are used. The Service stays: a look that has begun may
+    // still be answered, and would tell that it went.
     let secrets: Api<k8s_openapi::api::core::v1::Secret> =
         Api::namespaced(stage.platform.client(), "default");
     secrets
